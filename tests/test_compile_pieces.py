@@ -536,14 +536,16 @@ def test_lists_that_somebody_else_has() -> None:
     table: dict[str, Any] = {"inner": known}
 
     def of_others(x: Any) -> Any:
+        y = (x * 2).tanh().exp().cos()
         kept = table["inner"]
-        y = (x * 2).tanh().exp().cos().sum()
+        y = y.sum()
         kept.append(y.item())
         return y
 
     def two_names(x: Any) -> Any:
+        y = (x * 2).tanh().exp().cos()
         first = second = []
-        y = (x * 2).tanh().exp().cos().sum()
+        y = y.sum()
         first.append(y.item())
         return y * len(second)
 
@@ -568,7 +570,8 @@ def test_lists_that_somebody_else_has() -> None:
             assert found[1]["twice"].item() == 2 * found[2]
             assert compiled[3](x)["known"] is known
     assert len(known) == len(xs)
-    assert [replays(each) > 0 for each in compiled] == [False, False, True, False]
+    firsts = [each if each.split is None else each.split.pieces[0].function for each in compiled]
+    assert [replays(each) > 0 for each in firsts] == [False, False, True, False]
 
 
 def test_lists_among_the_arguments_that_are_changed() -> None:

@@ -12,6 +12,7 @@ from ..core.base import STATE, TensorBase
 from ..core.modes import MODES
 from ..core.upward import TENSOR, VIEWS
 from ..utils import _pytree as pytree
+from .behind import history, is_history
 from .outside import standing_for
 
 FLAT = (TensorBase, int, float, str, type(None))
@@ -45,13 +46,14 @@ def is_leaf(t: Any) -> bool:
     return t._node is None or t._node._is_leaf
 
 
-def described(value: Any, leaves_too: bool) -> Any:
-    """What has to be the same for a recording to fit an argument."""
+def described(value: Any, leaves_too: bool, histories: bool = False) -> Any:
+    """What has to be the same for a recording to fit an argument: what is behind it, perhaps."""
     if isinstance(value, TensorBase):
         if not has_stand_in(value, leaves_too):
             return id(value)
         array = value._array
-        return type(value), array.shape, array.dtype, array.strides, value._wants_grad
+        found = type(value), array.shape, array.dtype, array.strides, value._wants_grad
+        return (*found, history(value)) if histories and is_history(value) else found
     if type(value) is float:
         return float, value.hex()  # zeros have signs
     try:

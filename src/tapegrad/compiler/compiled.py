@@ -18,16 +18,29 @@ from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
 from ..errors import evidence
 from ..native import KERNELS
+from ..nn.modules.module import Module
 from ..utils import _pytree as pytree
 from . import set_stance
 from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
+from .behind import BehindStep
+from .calls import Place, body_of, in_the_place_of
 from .decisions import IN_A_ROW, SOME, OtherAnswer
 from .guards import Guards
 from .memory import sparing_memory
 from .modules import OptimizedModule, parts_of
+from .outside import BEHIND
+from .outside import CompiledFunctionBackward as Before
 from .recording import MOVED, NothingDone, Recording
-from .splitting import Split, cut
-from .steps import OpStep, PythonStep
+from .splitting import Split, cut, why_whole
+from .steps import (
+    FillStep,
+    GradientStep,
+    OpStep,
+    PythonStep,
+    WholeStep,
+    WriteStep,
+    is_zero_grad,
+)
 from .watching import Seen, differs_when_replayed, why_not, why_not_between
 
 MOST_RECORDINGS = 8  # of one function, for as many signatures
@@ -37,9 +50,14 @@ MOST_TRIES = 4  # to record a call, where other threads may be in the way
 SOME_CHANGES = 3  # of one variable, after which what comes before it is compiled apart
 FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
+FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
+FEWEST_IN_A_ROW = 3  # the same behind another piece: the tape goes on without other nodes
 LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
 
+
+# Steps that are as fast in a call.
+NEXT_TO_NOTHING = (BehindStep, GradientStep, WriteStep, FillStep, WholeStep)
 
 ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
@@ -67,6 +85,9 @@ class Compiled:
         self.warned = is_part
         self.is_part = is_part  # of a function that cannot be recorded
         self.is_piece = False  # some statements of it
+        self.looks_behind = False  # of a piece: backward passes in it go on behind its arguments
+        self.asks_for_gradients = False  # of a piece: somebody may, of what it takes and gives
+        self.counting: frozenset[str] = frozenset()  # arguments that loops around it set
         self.split: Split | None = None  # the pieces, where there are some
         self.changed: Counter[str] = Counter()  # what led to other recordings
         self.changing: set[int] = set()  # the places of floats that change from call to call
@@ -96,7 +117,7 @@ class Compiled:
         if STATE.modes_on and MODES.saved_hooks:
             return self.function(*args, **kwargs)
         if self.split is not None:
-            return self.split(*args, **kwargs)
+            return self.split.run(*args, **kwargs)
         if not self.lock.acquire(False):
             return self.function(*args, **kwargs)
         try:
@@ -121,7 +142,10 @@ class Compiled:
             if self.graphs is not None:
                 return self.graphs(values, args, kwargs)
             return self.function(*args, **kwargs)
-        key = (spec, around(), *[described(v, self.new_leaves) for v in values])
+        if self.asks_for_gradients and sum([is_tensor(v) and v._wants_grad for v in values]) > 1:
+            self.rest = REST
+            return self.function(*args, **kwargs)  # one may be behind another one
+        key = (spec, around(), *[described(v, self.new_leaves, self.looks_behind) for v in values])
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
                 key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
@@ -133,7 +157,7 @@ class Compiled:
                 self.new_leaves = True
                 return self.find(args, kwargs)
             name = self.changing_name(key)
-            if name and self.cut_at(0, name):
+            if name and self.cut_at([], name):
                 return self.function(*args, **kwargs)
             found = self.first_of(key)
         changed = found.still_holds() if found.run_steps else ""
@@ -156,6 +180,8 @@ class Compiled:
         if found.reason:
             if found.refusal:
                 raise RuntimeError(found.refusal)
+            if found.calls == REST and not any([part.is_of_use() for _, part in found.parts]):
+                found.parts = []  # they are not called, or too small
             if not any([r.parts or not r.reason for r in self.recordings.values()]):
                 self.rest = REST
             return in_parts(self.function, found.parts, args, kwargs)
@@ -166,6 +192,11 @@ class Compiled:
             answer = self.record(found, values, spec)
         self.given = ((), {})
         return answer
+
+    def is_of_use(self) -> bool:
+        """Whether something of it was recorded."""
+        found = self.recordings.values()
+        return self.split is not None or any([r.run_steps or r.parts for r in found])
 
     def gets_new_numbers(self, key: Any, values: Any) -> bool:
         """Whether a call differs from an earlier one in the floats that it gets: note which."""
@@ -198,23 +229,36 @@ class Compiled:
         for known in self.recordings:
             if len(known) == len(key) and known[:2] == key[:2]:
                 others = [i for i, (a, b) in enumerate(zip(key, known, strict=True)) if a != b]
-                if len(others) == 1 and all([is_count(each[others[0]]) for each in (key, known)]):
+                if len(others) == 1 and all(
+                    [self.counts(each[others[0]]) for each in (key, known)]
+                ):
                     places[others[0] - 2] += 1
         place, count = places.most_common(1)[0] if places else (0, 0)
         if count < SOME_CHANGES or key[0] is not None:
             return ""
         code = getattr(getattr(self.function, "__func__", self.function), "__code__", None)
         first = hasattr(self.function, "__self__")
-        return str(code.co_varnames[place + first]) if code is not None else ""
+        name = str(code.co_varnames[place + first]) if code is not None else ""
+        # The variable of a loop has the same few values again and again, unless it has many.
+        return "" if name in self.counting and count < MOST_RECORDINGS - 1 else name
+
+    def counts(self, part: Any) -> bool:
+        """Whether a part of a signature is a number for which there are recordings apart."""
+        return type(part) is tuple and (part[0] is int or (part[0] is float and self.by_value))
 
     def first_of(self, key: Any) -> Recording:
         """A recording for arguments that were not seen before."""
         trigger = "other arguments" if self.recordings else "a first call"
         made = Recording(key, trigger)
+        if len(self.recordings) >= MOST_RECORDINGS and self.looks_behind:
+            # What is behind the arguments was recorded anew: older ones are of no use any more.
+            del self.recordings[next(iter(self.recordings))]
         if len(self.recordings) < MOST_RECORDINGS:
             self.recordings[key] = made
         else:  # not kept: there is no end to them
             made.fail(f"there are {MOST_RECORDINGS} recordings already")
+            if self.is_piece and not any([r.run_steps for r in self.recordings.values()]):
+                self.rest = REST
         return made
 
     def again(self, stale: Recording, changed: str) -> Recording:
@@ -236,9 +280,8 @@ class Compiled:
             made.patterns = stale.patterns | stale.outside.patterns
         self.changes += 1
         self.changed[changed] += 1
-        name = re.fullmatch(r"`(\w+)`", changed)
-        if name and self.changed[changed] >= SOME_CHANGES:
-            self.cut_at(0, name[1])  # from the next call on
+        if self.changed[changed] >= SOME_CHANGES:
+            self.cut_at([], name_of(changed))  # from the next call on
         if self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
@@ -253,10 +296,10 @@ class Compiled:
         recording.in_a_row += 1
         if recording.missed > SOME and recording.missed > recording.replays / 4:
             self.last = None
-            where, line = recording.decided.where, recording.decided.line
+            where, place = recording.decided.where, recording.decided.place
             guards = recording.guards
             if guards is not None and not self.fullgraph:
-                self.take_apart(recording, guards, line, "")
+                self.take_apart(recording, guards, [place], "")
                 self.refuse(recording, "what it does depends on a value", where)
         elif recording.in_a_row >= IN_A_ROW:
             self.last = None
@@ -289,6 +332,9 @@ class Compiled:
             else:
                 parts = "with its modules compiled apart" if recording.parts else "as it is"
                 text += f"\n  It runs as ordinary Python, {parts}."
+                why = why_whole(body_of(self.function)) if where is not None else ""
+                if why:
+                    text += f"\n  It cannot be cut there, because {why}: do that outside of it."
             warnings.warn_explicit(text, UserWarning, *at)
 
     def record(self, recording: Recording, values: Any, spec: Any) -> Any:
@@ -304,8 +350,13 @@ class Compiled:
             recording.fail(better)
             return seen.given_back(values)
         recording.take(seen, self.check)
-        again = not self.check
-        wrong = differs_when_replayed(recording, seen, values, again)
+        stands = seen.has_to_stand(recording.memory)
+        again = not self.check and not stands
+        wrong = differs_when_replayed(recording, seen, values, again, stands)
+        if wrong and (stands or self.check) and (stands or seen.outside is None):
+            if not self.is_tried_again(recording):
+                self.refuse(recording, wrong, None)
+            return seen.given_back(values)
         if wrong:
             if seen.outside is not None and not again:
                 # The graph behind the results is in memory that the replay has written to.
@@ -317,6 +368,19 @@ class Compiled:
     def is_too_small(self, seen: Seen) -> bool:
         """Whether looking at the guards takes longer than what a recording saves."""
         steps = seen.recorder.steps
+        if self.is_piece:
+            if all([isinstance(step, NEXT_TO_NOTHING) for step in steps]):
+                # A pass and the step of an optimizer are worth it together, else they are not.
+                kinds = {isinstance(step, WholeStep) and not is_zero_grad(step) for step in steps}
+                return len(kinds) < 2 or not seen.recorder.behind
+            ops = [step for step in steps if isinstance(step, OpStep)]
+            is_large = any([x.nbytes >= LARGE for step in ops for x in step.made])
+            goes_on = any([type(getattr(v, "_node", None)) is Before for v in seen.values])
+            least = FEWEST_IN_A_ROW if goes_on else FEWEST_OUTSIDE
+            if seen.outside is not None and len(ops) < least and not is_large:
+                return not self.check
+            if seen.outside is not None and goes_on:
+                return False
         if self.is_part:
             return len(steps) < FEWEST_STEPS
         if self.check or self.fullgraph or len(steps) >= FEWEST_OPS:
@@ -335,7 +399,8 @@ class Compiled:
         if seen.recorder.answers != recording.answers:  # another call will do
             self.missed(recording)
             return seen.given_back(values)
-        again = not self.check and seen.recorder.trace.sum == recording.trace
+        again = not self.check and not seen.has_to_stand(recording.memory)
+        again = again and seen.recorder.trace.sum == recording.trace
         wrong = differs_when_replayed(recording, seen, values, again)
         if wrong and again:
             return self.refused(recording, wrong, values, spec)
@@ -379,34 +444,59 @@ class Compiled:
             self.check,
             [] if keeps_steps else recording.let_go(),
             self.given,
+            self.is_piece,
         )
         reason, where = why_not(seen)
         if not reason and self.is_piece:
-            reason = why_not_between(seen)
+            reason = why_not_between(seen, self.asks_for_gradients)
+        if self.is_piece and not self.looks_behind and (seen.recorder.behind or reason == BEHIND):
+            # What is behind the arguments counts from here on: the next call is a first one.
+            seen.is_over = self.looks_behind = True
+            self.recordings.clear()
+            return seen
+        if not reason and seen.makes_state():
+            recording.tries += 1
+            if recording.tries <= MOST_TRIES:  # the next call will find it there
+                seen.is_over = True
+                return seen
+            reason = "an optimizer makes another state in each call"
         if reason:
             seen.is_over = True
             if seen.is_disturbed and self.is_tried_again(recording):
                 return seen
             name = changed_name(reason)
-            self.take_apart(recording, seen.guards, seen.recorder.line, name)
+            # Other arguments may have less behind them.
+            places = [] if reason == BEHIND else seen.recorder.places
+            if name and not self.cut_at([], name):
+                places = seen.noticing.places_of(name)  # in functions that this one calls
+            self.take_apart(recording, seen.guards, places, "")
             self.refuse(recording, reason, where)
         return seen
 
-    def take_apart(self, recording: Recording, guards: Guards, line: int, name: str) -> None:
+    def take_apart(
+        self, recording: Recording, guards: Guards, places: list[Place], name: str
+    ) -> None:
         """What can be compiled of a function that cannot be recorded as a whole."""
-        if not self.cut_at(line, name):
+        if not self.cut_at(places, name):
             recording.parts = self.parts_in(guards)
 
-    def cut_at(self, line: int, name: str) -> bool:
-        """Have the function in pieces: a line, or what comes after a variable, is by itself."""
-        if self.split is None and (line or name) and not self.fullgraph:
-            piece = functools.partial(self.piece, is_told=bool(line))
-            self.split = cut(self.function, line, name, piece)
+    def cut_at(self, places: list[Place], name: str) -> bool:
+        """Have the function in pieces: some lines, or those that name a variable, are apart."""
+        if self.split is None and (places or name) and not self.fullgraph:
+            piece = functools.partial(self.piece, is_told=bool(places))
+            self.asks_for_gradients |= Guards(self.function).asks_for_gradients()
+            self.split = cut(body_of(self.function), places, name, piece, self.counting)
+            if self.split is not None:
+                self.split.run = in_the_place_of(self.function, self.split.run)
         return self.split is not None
 
-    def piece(self, function: Any, is_told: bool) -> Compiled:
+    def piece(self, function: Any, counting: frozenset[str], is_told: bool) -> Compiled:
         made = Compiled(function, False, self.check)
         made.is_piece, made.warned = True, self.warned or is_told
+        made.counting = counting
+        made.asks_for_gradients = self.asks_for_gradients
+        made.looks_behind = "backward" in function.__code__.co_names
+        made.is_part = isinstance(getattr(function, "__self__", None), Module)
         return made
 
     def parts_in(self, guards: Guards) -> list[tuple[Any, Compiled]]:
@@ -429,20 +519,22 @@ def better_without(steps: list[Any]) -> str:
         return "there are no kernels in C, and what calls NumPy is compiled already"
     ops = [step for step in steps if isinstance(step, OpStep)]
     size = sum([x.nbytes for step in ops for x in step.made])
-    if size >= LARGE_HERE * len(ops):
+    if ops and size >= LARGE_HERE * len(ops):
         return "there are no kernels in C, and its arrays are so large that nothing else counts"
     return ""
 
 
-def is_count(part: Any) -> bool:
-    """Whether a part of a signature is a whole number."""
-    return type(part) is tuple and part[0] is int
-
-
 def changed_name(reason: str) -> str:
     """The variable or `.attribute` that a call changes, where that is the reason."""
-    found = re.match(r"it changes `(\w+)`", reason) or re.match(r"it changes [^.]*(\.\w+)", reason)
-    return found[1] if found else ""
+    what = re.match(r"it changes (.*)", reason)
+    return "" if what is None else name_of(what[1])
+
+
+def name_of(changed: str) -> str:
+    """What statements call something of which guards say that it is another one."""
+    attributes = re.findall(r"\.([A-Za-z_]\w*)", changed)
+    variable = re.match(r"`(\w+)`", changed)
+    return f".{attributes[-1]}" if attributes else variable[1] if variable else ""
 
 
 def in_parts(function: Any, parts: list[tuple[Any, Compiled]], args: Any, kwargs: Any) -> Any:

@@ -13,6 +13,7 @@ from .._random.generators import Generator
 from ..core.base import TensorBase
 from ..core.layout import memory
 from ..core.python_dispatch import leaves_of
+from .behind import BehindStep
 from .guards import is_kept_apart
 from .snapshots import tensors_of
 from .steps import CallStep, Step, WholeStep, WriteStep, is_zero_grad
@@ -30,11 +31,11 @@ class Decision(Step):
 
     name = "if"
 
-    def __init__(self, array: Any, answer: bool, where: Any, line: int) -> None:
+    def __init__(self, array: Any, answer: bool, where: Any, place: Any) -> None:
         self.array = array
         self.answer = answer
         self.where = where  # the user's line
-        self.line = line  # of the function itself
+        self.place = place  # of the function itself
         self.made: list[Any] = []
 
     def reads(self) -> list[Any]:
@@ -58,6 +59,8 @@ def decided_first(steps: list[Step], is_made: Any) -> list[Step] | None:
     written: set[int] = set()
     for step in reversed(steps[:last]):
         inner = getattr(step, "step", step)  # of one with numbers in it
+        if type(inner) is BehindStep:
+            return None  # the graph that it is done with is somebody else's
         arrays = touched_by(inner)
         if not acts_outside(inner, is_made):
             stays.append(step)

@@ -7,8 +7,10 @@ from typing import Any
 
 from ..errors import evidence
 from ..nn.modules.module import Module
+from .arguments import ANY_FLOAT
 from .compiled import Compiled
 from .recording import Recording
+from .snapshots import PLAIN
 from .steps import GradientStep, OpStep, WholeStep
 from .tapes import Segment
 
@@ -60,8 +62,10 @@ def explain(function: Any) -> Explanation:
     if compiled.split is not None:
         for i, piece in enumerate(compiled.split.pieces, 1):
             lines.append(f"  piece {i}, {piece.spelled()}")
-            if isinstance(piece.function, Compiled):
-                lines += ["    " + line for line in explain(piece.function).splitlines()]
+            called = [piece.function, *[each for _, each in piece.callees()]]
+            for each in called:
+                if isinstance(each, Compiled):
+                    lines += ["    " + line for line in explain(each).splitlines()]
     made = Explanation("\n".join(lines))
     made.compiled = compiled
     return made
@@ -71,12 +75,14 @@ def spell_key(recording: Recording) -> str:
     """The arguments that a recording is for."""
     words = []
     for part in recording.key[2:]:
-        if type(part) is tuple and len(part) == 5:
+        if type(part) is tuple and len(part) >= 5:
             words.append(f"{part[0].__name__}{list(part[1])}")
         elif type(part) is tuple:
-            words.append(repr(float.fromhex(part[1]) if part[0] is float else part[1]))
+            value = float.fromhex(part[1]) if part[0] is float else part[1]
+            is_short = isinstance(value, (*PLAIN, bytes))
+            words.append(repr(value) if is_short else f"a {part[0].__name__}")
         else:
-            words.append("a tensor that requires grad")
+            words.append("a float" if part is ANY_FLOAT else "a tensor that requires grad")
     return f"({', '.join(words)})"
 
 

@@ -8,9 +8,11 @@ of it by itself (it counts, it appends to a list) has an effect that no recordin
 
 from __future__ import annotations
 
+import collections
 import dis
 import enum
 import functools
+import operator
 import os
 import pickle
 import random
@@ -25,6 +27,7 @@ from ..core.unchanged import same_hooks
 from ..errors import evidence
 from ..native import KERNELS
 from ..nn.modules._hooks import GLOBAL
+from ..nn.modules.module import Module
 
 DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
@@ -43,6 +46,9 @@ BY_OTHER_NAMES = frozenset(
     ("getattr", "setattr", "hasattr", "vars", "__dict__", "attrgetter", "methodcaller")
 )
 BETWEEN = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PUSH_NULL"))
+ASKING = frozenset(
+    ("autograd", "retain_grad", "register_hook", "register_multi_grad_hook", "GradientEdge")
+)
 MAKERS = ("__init__", "__new__", "__post_init__")  # of objects that are not there yet
 NUMPY = os.path.dirname(np.__file__)
 
@@ -64,14 +70,19 @@ def has_moved(before: Any, now: Any) -> bool:
 
 
 class Guards:
-    """The state of Python around a function, as far as it can be seen."""
+    """The state of Python around a function, as far as it can be seen.
 
-    def __init__(self, function: Any, arguments: Any = ()) -> None:
+    `executed`: the code that ran in a call; what others look at does not count.
+    """
+
+    def __init__(self, function: Any, arguments: Any = (), executed: Any = None) -> None:
+        self.executed = executed
         self.entries: list[tuple[Any, Any, Any, str]] = []  # dict, key, value, what it is called
         self.cells: list[tuple[Any, Any, str]] = []
         self.lengths: list[tuple[Any, int, str]] = []
         self.items: list[tuple[Any, list[Any], str]] = []  # of lists
         self.sets: list[tuple[Any, list[Any], str]] = []
+        self.queues: list[tuple[Any, list[Any], str]] = []
         self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
         self.leaf_hooks: list[tuple[Any, Any]] = []  # leaves, and their hooks
         self.tensors: list[Any] = []
@@ -81,8 +92,10 @@ class Guards:
         self.calls_others = False  # functions that may look at a number unseen
         self.seen: dict[int, Any] = {}
         self.names: set[str] = set()  # that functions look up
+        self.own_globals: set[str] = set()  # and those that are variables around functions
         self.own_names: set[str] = set()  # those of them that are not attributes of attributes
         self.objects: list[tuple[Any, str, int]] = []  # of the user's classes
+        self.own: list[tuple[Any, str, str, int]] = []  # attributes of the user's modules
         self.inside: set[int] = set()  # ids of those that are attributes of others
         self.random = (random.getstate(), numpy_stream())
         self.visit(function, getattr(function, "__qualname__", type(function).__name__), 0)
@@ -108,6 +121,9 @@ class Guards:
         for each, items, name in self.sets:
             if any([item not in each for item in items]):
                 return name
+        for each, items, name in self.queues:
+            if len(each) != len(items) or not all(map(operator.is_, each, items)):
+                return name
         for owner, key, value, name in self.attributes:
             now = vars(owner).get(key, ABSENT)
             if now is not value and not is_same(now, value):
@@ -116,7 +132,10 @@ class Guards:
 
     def take_over(self, other: Guards) -> None:
         """What others look at counts here, too."""
-        for name in ("entries", "cells", "lengths", "items", "sets", "attributes", "leaf_hooks"):
+        for name in (
+            *("entries", "cells", "lengths", "items", "sets", "queues"),
+            *("attributes", "leaf_hooks"),
+        ):
             getattr(self, name).extend(getattr(other, name))
         self.trouble = self.trouble or other.trouble
         self.calls_others |= other.calls_others
@@ -143,6 +162,10 @@ class Guards:
                 if now is not value and not is_same(now, value):
                     return name
         return ""
+
+    def asks_for_gradients(self) -> bool:
+        """Whether functions may want gradients of tensors that are no leaves."""
+        return "grad" in self.own_globals or not self.names.isdisjoint(ASKING)
 
     def drew(self) -> str:
         """Whether Python's or NumPy's own random numbers were drawn since."""
@@ -198,6 +221,10 @@ class Guards:
                     known.append((value, list(value)[:MOST_ITEMS], name))
             for i, item in enumerate(list(value)[:MOST_ITEMS]):
                 self.visit(item, f"{name}[{i}]", depth)
+        elif isinstance(value, collections.deque):
+            self.queues.append((value, list(value), name))
+            for i, item in enumerate(list(value)[:MOST_ITEMS]):
+                self.visit(item, f"{name}[{i}]", depth)
         elif is_module(value):
             self.modules.append(value)
             self.visit_module(value, name, depth)
@@ -211,6 +238,10 @@ class Guards:
         while len(known) > before:
             before = len(known)
             every = not self.names.isdisjoint(BY_OTHER_NAMES)
+            for each, key, name, depth in list(self.own):
+                if (every or key in self.names) and (id(each), key) not in known:
+                    known.add((id(each), key))
+                    self.visit_entry(each, key, name, depth)
             for value, name, depth in list(self.objects):
                 for owner in (value, *type(value).__mro__):
                     if owner is not value and is_library(owner):
@@ -252,6 +283,8 @@ class Guards:
                 continue
             elif key.endswith("_hooks"):
                 self.visit_hooks(value, f"{name}.{key}", depth)
+            elif self.executed is not None and is_users_own(module, key):
+                self.own.append((vars(module), key, f"{name}.{key}", depth))
             else:
                 self.visit_entry(vars(module), key, f"{name}.{key}", depth)
 
@@ -288,9 +321,12 @@ class Guards:
                 if callable(value):
                     self.visit(value, name, depth)
             return
+        if self.executed is not None and code not in self.executed:
+            return
         names = names_in(code)
         self.names |= names
         self.own_names |= own_names_in(code)
+        self.own_globals |= globals_in(code) | set(code.co_freevars)
         self.calls_others |= not names.isdisjoint(LOOKS_UNSEEN)
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             value = contents(cell)
@@ -387,6 +423,14 @@ def globals_in(code: Any) -> frozenset[str]:
         if isinstance(constant, types.CodeType):
             found |= globals_in(constant)
     return frozenset(found)
+
+
+def is_users_own(module: Any, key: str) -> bool:
+    """Whether an attribute of a module is one that only the user's code can know."""
+    if key.startswith("_") or hasattr(Module, key) or key == "training":
+        return False
+    known = [base for base in type(module).__mro__ if is_library(base)]
+    return set(known) == set(Module.__mro__)
 
 
 def is_module(value: Any) -> bool:

@@ -9,6 +9,7 @@ needed again takes its values with it, and puts them back when its gradients are
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from .. import errors
 from .._random.generators import default_generator
 from ..autograd.api import grad
 from ..autograd.function import BackwardFunction
+from ..autograd.leaves import only_follows
 from ..autograd.starts import edge_of
 from ..core.base import Node, TensorBase, next_seq, user_frame, wrap
 from ..core.layout import memory
@@ -36,11 +38,15 @@ from .tapes import in_segments
 TWICE = "torch.compile with aot_autograd does not currently support double backward"
 SOME = 4093  # numbers, of which gradients of no meaning consist; a prime, so that rows differ
 TIMED = 5  # runs with a clock beside them
+BEHIND = "a backward pass goes on behind an argument"
+SERIAL = itertools.count()
 Pattern = tuple[bool, ...]  # which of the results a gradient came for
 
 
 class Doorway(Node):
     """Where the history of an argument begins; closed while a backward pass is recorded."""
+
+    leads_behind = False  # to what can be recorded: compiler/behind.py
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -55,8 +61,8 @@ class Doorway(Node):
 
     def _pull(self, total: Any, record: bool) -> Any:
         for mode in ACTIVE.modes:
-            if mode.records_steps:
-                mode.give_up("a backward pass goes on behind an argument")
+            if mode.records_steps and not self.leads_behind:
+                mode.give_up(BEHIND)
         return (total,)
 
 
@@ -144,7 +150,8 @@ class Outside:
         self.results = [results[i] for i in self.slots]
         self.doors = [i for i, t in enumerate(inputs) if t is not None and t._wants_grad]
         self.stand_ins = [inputs[i] for i in self.doors]
-        self.leaves = [t for t in recorder.leaves.values() if not recorder.is_made(t._array)]
+        found = [t for t in recorder.leaves.values() if not recorder.is_made(t._array)]
+        self.leaves = [t for t in found if not only_follows(t)]
         self.passes: dict[Pattern, Pass] = {}
         self.reached: list[set[int]] = []  # per result: the ends behind it
         self.residues: list[Any] = []  # memory that is filled forward and read backward
@@ -157,6 +164,7 @@ class Outside:
         self.patterns: set[Pattern] = set()  # that came up and are not among the passes
         self.holder: Any = None  # a weak reference to the node whose values the memory has
         self.busy = threading.RLock()
+        self.serial = next(SERIAL)  # tells it from others
 
     def why_not(self, inputs: list[Any]) -> str:
         """What is in the way of recording the backward passes."""
@@ -304,6 +312,11 @@ class Outside:
 
     def gradients(self, node: CompiledFunctionBackward, grads: list[Any]) -> list[Any]:
         """The gradients of the ends, in new memory."""
+        with self.busy:
+            return [None if g is None else g.copy() for g in self.arrays(node, grads)]
+
+    def arrays(self, node: CompiledFunctionBackward, grads: list[Any]) -> list[Any]:
+        """The same in the memory of the pass."""
         pattern = tuple([g is not None for g in grads])
         each = self.passes.get(pattern)
         reached: Any = None
@@ -312,13 +325,11 @@ class Outside:
             each = self.passes[(True,) * len(pattern)]
             used = [ends for ends, is_used in zip(self.reached, pattern, strict=True) if is_used]
             reached = set().union(*used)
-        with self.busy:
-            self.enter(node)
-            each.run(grads)
-            return [
-                None if g is None or (reached is not None and i not in reached) else g.copy()
-                for i, g in enumerate(each.gradients)
-            ]
+        self.enter(node)
+        each.run(grads)
+        if reached is None:
+            return each.gradients
+        return [g if i in reached else None for i, g in enumerate(each.gradients)]
 
 
 def is_alive(result: Any, recorder: Any) -> bool:
@@ -415,11 +426,11 @@ class CompiledFunctionBackward(BackwardFunction):
         frame = user_frame(1)
         if frame is not None:
             self._code, self._lasti = frame.f_code, frame.f_lasti
-        edges = [edge_of(call.values[i]) for i in outside.doors] + list(
-            map(edge_of, outside.leaves)
-        )
-        self._edges = tuple([edge[0] for edge in edges if edge is not None])
-        self._edge_slots = tuple([edge[1] for edge in edges if edge is not None])
+        ends = [*[call.values[i] for i in outside.doors], *outside.leaves]
+        edges: list[Any] = [edge_of(t) for t in ends]
+        reached = set().union(*outside.reached)  # what is behind others may be over by now
+        self._edges = tuple([e[0] if i in reached else None for i, e in enumerate(edges)])
+        self._edge_slots = tuple([e[1] for e in edges])
         self._leaves = [*outside.leaves, *[call.values[i] for i in outside.doors]]
         self.read = [(t, t._version_cell(), t._version_cell().n) for t in outside.read]
 
@@ -428,7 +439,8 @@ class CompiledFunctionBackward(BackwardFunction):
         self.residues = self.call = None
         self.read = []
 
-    def _pull(self, grads: Any, record: bool) -> Any:
+    def check(self) -> None:
+        """Nothing that the pass needs is gone, or another by now."""
         if self._released:
             raise errors.freed_graph(self)
         for t, cell, version in self.read:
@@ -436,6 +448,9 @@ class CompiledFunctionBackward(BackwardFunction):
                 raise errors.modified_in_place(
                     self, t._array, "", 0, "a tensor that it uses", self.name(), cell, version
                 )
+
+    def _pull(self, grads: Any, record: bool) -> Any:
+        self.check()
         if record and (MODES.grad or any([g is not None and g._special for g in grads])):
             return self.recomputed(grads)
         recorder = next((mode for mode in ACTIVE.modes if mode.records_steps), None)

@@ -30,12 +30,13 @@ from ..core.dispatch import apply
 from ..core.layout import address, memory
 from ..core.op import REGISTRY, Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
-from ..errors import evidence
 from ..native import KERNELS
 from ..optim._native import WATCHING
+from .calls import Place, body_of, place_in, users_line
 from .decisions import Decision
 from .dying import Dying, is_large
 from .memory import forget_memory
+from .noticing import Heard, unnoticed
 from .returned import is_returned
 from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
 from .snapshots import Earlier, Snapshots, fingerprint
@@ -61,53 +62,21 @@ from .steps import (
     to_none,
 )
 from .tapes import as_taped, taped, taped_copy, taped_draw, taped_write
-from .traces import Trace
+from .traces import SAME_ALWAYS, Trace
 
 ONE_NUMBER = frozenset(("aten::zero_", "aten::fill_"))  # everywhere in a tensor
-# Functions that always make the same, by their names in PyTorch.
-SAME_ALWAYS = frozenset(
-    f"aten::{name}"
-    for name in (
-        *("ones", "zeros", "full", "empty", "ones_like", "zeros_like", "full_like", "empty_like"),
-        *("new_ones", "new_zeros", "new_full", "new_empty", "arange", "eye", "linspace"),
-        *("scalar_tensor", "logspace", "empty_strided", "tril_indices", "triu_indices"),
-        "lift_fresh",  # of Python's values: those are looked at by the guards
-    )
-)
 
 # Ops that hand a value to Python, by their names in PyTorch.
 ITEM = "aten::_local_scalar_dense"
 READS = frozenset((ITEM, "aten::equal"))
-
-
-def line_in(function: Any) -> int:
-    """The line of a function that is running now; 0 if that is not known."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    frame: Any = sys._getframe(1)
-    while frame is not None and (code is None or frame.f_code is not code):
-        frame = frame.f_back
-    return 0 if frame is None else frame.f_lineno
-
-
-class Heard:
-    """A stream that tells a recorder when something is written to it."""
-
-    def __init__(self, stream: Any, recorder: Recorder) -> None:
-        self.stream = stream
-        self.recorder = recorder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    def write(self, text: str) -> Any:
-        self.recorder.give_up("it prints")
-        return self.stream.write(text)
+MOST_PLACES = 16  # in the way of recording a call, that are noted
 
 
 class Recorder(OpMode):
     """A block whose ops become steps."""
 
     records_steps = True
+    hook: Any = None  # what Python tells of the functions that are called
 
     def __init__(
         self,
@@ -120,6 +89,7 @@ class Recorder(OpMode):
         keeps_values: bool = False,
     ) -> None:
         self.function = function
+        self.body = body_of(function)
         # Else the memory behind values that the call is done with is given back.
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
@@ -127,9 +97,10 @@ class Recorder(OpMode):
         self.trace = Trace()
         self.answers: list[bool] = []  # that decided what to do next
         self.steps: list[Step] = []
+        self.behind: list[Any] = []  # those of them that go on behind the arguments
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
-        self.line = 0  # of the function itself
+        self.places: list[Place] = []  # in the function itself; others of the kind come after
         # By id: memory that the recorded call fills.
         self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
@@ -162,8 +133,11 @@ class Recorder(OpMode):
         """This call cannot be replayed; the first reason counts."""
         if not self.trouble:
             self.trouble = reason
-            self.where = evidence.here()
-            self.line = line_in(self.function)
+            self.where = users_line()
+        if len(self.places) < MOST_PLACES:
+            place = place_in(self.body)
+            if place.line and all([place.line != known.line for known in self.places]):
+                self.places.append(place)
 
     def meet(self, t: Any) -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
@@ -199,6 +173,7 @@ class Recorder(OpMode):
             elif isinstance(value, np.ndarray) and not self.is_known(value):
                 self.give_up(f"{op.name} depends on values that were computed outside of ops")
 
+    @unnoticed
     def run(
         self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
     ) -> Any:
@@ -294,6 +269,8 @@ class Recorder(OpMode):
         name = call.overload.name().split(".")[0]
         if name in SAME_ALWAYS and not self.trouble:
             return self.fill(name, call)
+        if self.trouble and name in READS and not self.may_decide(call.args[0]):
+            self.give_up(self.trouble)  # here as well
         if not self.trouble:
             if name in READS:
                 returned = self.read_to_return(call) if name == ITEM else None
@@ -356,7 +333,7 @@ class Recorder(OpMode):
         answer = bool(the_element(wrap(t._array)))
         self.answers.append(answer)
         self.trace.add("if", t, answer)
-        self.steps.append(Decision(t._array, answer, evidence.here(), line_in(self.function)))
+        self.steps.append(Decision(t._array, answer, users_line(), place_in(self.body)))
         return answer
 
     def refuse_returned(self, given: Any) -> None:

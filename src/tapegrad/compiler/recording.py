@@ -16,6 +16,7 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..utils import _pytree as pytree
 from .arguments import ANY_FLOAT, around, described, has_stand_in
+from .behind import BehindStep, history, is_history
 from .decisions import Decision
 from .dying import is_large
 from .guards import Guards
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 TIMED = 4  # replays with a clock beside them
 MOVED = "a tensor"
+HISTORY = 5  # where the key of an argument has what is behind it
 GRADIENTS = "what gradients there are before it"
 
 
@@ -56,6 +58,7 @@ class Recording:
         self.run_steps: list[Callable[[], Any]] = []
         self.all_steps: list[Any] = []  # where each call is checked
         self.gradient_steps: list[GradientStep] = []
+        self.behind: list[BehindStep] = []  # what goes on behind the arguments
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
         self.gradients_before: list[tuple[Any, Any, Any]] = []  # of leaves, where that matters
         self.optimizers: list[Groups] = []
@@ -86,7 +89,7 @@ class Recording:
         self.reason = reason
         self.where = where
         self.confirmed = False
-        self.run_steps, self.gradient_steps, self.inputs = [], [], []
+        self.run_steps, self.gradient_steps, self.inputs, self.behind = [], [], [], []
         self.guards = None
         self.externals = []
         self.outside = None
@@ -95,7 +98,7 @@ class Recording:
         """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
         recorder = seen.recorder
         recorder.let_go()
-        self.guards = seen.guards
+        self.guards = seen.needed
         self.trace = recorder.trace.sum
         self.answers = recorder.answers
         self.inputs = seen.inputs
@@ -114,6 +117,7 @@ class Recording:
         self.results = [as_result(recorder, r) for r in seen.results]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
+        self.behind = recorder.behind
         self.outside = seen.outside
         for i in () if seen.outside is None else seen.outside.slots:
             self.results[i]._node = None  # each call gets another one
@@ -188,6 +192,8 @@ class Recording:
             if not isinstance(value, TensorBase) or not has_stand_in(value, True):
                 return False
             if value._wants_grad is not part[4]:
+                return False
+            if len(part) > HISTORY and (not is_history(value) or history(value) != part[HISTORY]):
                 return False
             a, b = value._array, static._array
             if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
@@ -268,6 +274,9 @@ class Recording:
             if not -LARGEST < values[i] < LARGEST:
                 raise NothingDone
             argument.current = values[i]
+        for step in self.behind:
+            if step.rehearsed is None and not step.bind(values):
+                raise NothingDone
 
     def spoil(self, before: Any) -> None:
         """Leave nothing in the steps' memory that one of them could take for a result of its call.
@@ -337,7 +346,8 @@ class Result:
         self.held, self.at = [t._array], 0
         self.owner = memory(t._array)
         self.offset = address(t._array) - address(self.owner)
-        self._node = t._node  # of no use any more, or replaced
+        # Of no use any more, or replaced; a leaf has one of its own.
+        self._node = None if t._node is not None and t._node._is_leaf else t._node
         self._slot = t._slot
         self._wants_grad = t._wants_grad
 

@@ -18,6 +18,17 @@ from .scalars import Number
 
 PLAIN = (bool, int, str, bytes, slice, type(None), type(...), type)
 
+# Functions that always make the same, by their names in PyTorch.
+SAME_ALWAYS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("ones", "zeros", "full", "empty", "ones_like", "zeros_like", "full_like", "empty_like"),
+        *("new_ones", "new_zeros", "new_full", "new_empty", "arange", "eye", "linspace"),
+        *("scalar_tensor", "logspace", "empty_strided", "tril_indices", "triu_indices"),
+        "lift_fresh",  # of Python's values: those are looked at by the guards
+    )
+)
+
 
 class Trace:
     """What a call did so far, as one number."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import operator
 import sys
 import types
@@ -11,26 +12,32 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.base import TensorBase
+from ..core.base import TensorBase, Version, wrap
 from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
 from .arguments import is_tensor, static_input
+from .behind import join
 from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .memory import forget_memory
+from .noticing import Noticing
 from .outside import Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
 from .scalars import Number, Read, now, number
-from .snapshots import PLAIN, Print, is_same_as, same_bits
+from .snapshots import PLAIN, Print, is_same_as, same_bits, tensors_of
 from .splitting import Absent
+from .steps import GradientStep
 
 # Classes of values that have no tensors in them, and that nobody changes.
 ALWAYS_THE_SAME = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, enum.Enum, bytes),
     *(np.generic, np.dtype, dtypes.dtype, device, Absent, Read),
 )
+
+
+SMALL = 1 << 20  # bytes that a call may keep twice for a moment
 
 
 class Seen:
@@ -48,13 +55,18 @@ class Seen:
         keeps_values: bool,
         idle: list[Any],
         original: Any,
+        histories: bool,
     ) -> None:
+        self.function = function
         self.values = values
+        self.hooks: Guards | None = None  # of leaves
         self.is_over = False  # it cannot stand for later ones
         self.is_disturbed = False  # by what another thread may have done
         self.inputs = [static_input(v, leaves_too) for v in values]
+        behind = join(self.inputs, values) if histories else None
         self.guards = Guards(function, values)
         given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
+        given += [] if behind is None else behind.leaves
         leaves = [t for t in given if t._wants_grad and not t._special]
         hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
@@ -72,7 +84,8 @@ class Seen:
         # Lists and dicts among the arguments, those that stand for them, and what was in these.
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
-        with recorder.hearing_output():
+        self.noticing = Noticing(recorder)
+        with recorder.hearing_output(), self.noticing:
             with (
                 recorder,
                 recorder.listening_to(schedulers),
@@ -88,8 +101,34 @@ class Seen:
             self.refused = ""
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
-            if self.outside is None:  # else the leaves get their gradients later
-                self.guards.take_over(hooks)
+        if self.outside is None:  # else the leaves get their gradients later
+            self.hooks = hooks
+            self.guards.take_over(hooks)
+
+    @functools.cached_property
+    def needed(self) -> Guards:
+        """What the call looked at; the rest of what it could see must only be as it was."""
+        made = Guards(self.function, self.values, self.noticing.executed())
+        if self.hooks is not None:
+            made.take_over(self.hooks)
+        return made
+
+    def has_to_stand(self, memory: Any) -> bool:
+        """Whether what the call did is to be kept, rather than to be made once more if need be.
+
+        Python may have done what nobody sees, and would do it twice; and where values take no
+        room worth speaking of, there is no reason to.
+        """
+        if self.noticing.acts or self.recorder.behind:
+            return True
+        copies = [x for pair in self.recorder.before.arrays.values() for x in pair if x is not None]
+        return sum([x.nbytes for x in (*memory.values(), *copies)]) < SMALL
+
+    def makes_state(self) -> bool:
+        """Whether an optimizer made its state in the call, where a replay would find it."""
+        owners = [each for each in self.guards.kept_apart if hasattr(each, "param_groups")]
+        found = [t for each in owners for t in tensors_of(each) if not t._special]
+        return not all([self.recorder.is_known(t._array) for t in found])
 
     def changes_lists(self) -> bool:
         """Whether the call does something to a list or dict among its arguments."""
@@ -99,7 +138,9 @@ class Seen:
         """Whether the call depends on its floats in ways that are not seen."""
         if not self.numbers:
             return False
-        return self.recorder.looks_at_numbers or self.guards.calls_others
+        if self.recorder.looks_at_numbers:
+            return True
+        return self.guards.calls_others and self.needed.calls_others
 
     def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
         """The backward passes of results that are differentiated later."""
@@ -148,11 +189,12 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         ordered = decided_first(recorder.steps, recorder.is_made)
         if ordered is None:
             last = [step for step in recorder.steps if type(step) is Decision][-1]
-            recorder.line = last.line
+            recorder.places = [last.place]
             return "a value is handed to Python", last.where
         recorder.steps = ordered
-    if guards.trouble or seen.refused:
-        return guards.trouble or seen.refused, None
+    trouble = guards.trouble and seen.needed.trouble
+    if trouble or seen.refused:
+        return trouble or seen.refused, None
     if seen.looks_at_numbers():
         return "it looks at a number that changes", None
     changed = guards.changed()
@@ -187,14 +229,19 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             return f"it returns a {type(r).__name__}", None
         if any([r is t for t in inputs]):
             return "it returns an argument", None
+        is_leaf = r._wants_grad and (r._node is None or r._node._is_leaf)
+        if is_leaf and recorder.is_made(r._array) and seen.outside is not None:
+            return "it returns a leaf that it made, and what was computed from it", None
     return "", None
 
 
-def why_not_between(seen: Seen) -> str:
+def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
     """Why what some statements leave in variables cannot come from a replay."""
     tensors = [r for r in seen.results if isinstance(r, TensorBase)]
     if len({id(t) for t in tensors}) < len(tensors):
         return "two variables are one tensor"
+    if asks_for_gradients and sum([t._wants_grad for t in tensors]) > 1:
+        return "somebody may ask for the gradient of one variable with respect to another"
     for r in seen.results:
         if isinstance(r, TensorBase):
             if seen.recorder.is_made(r._array) and r._gradient is not None:
@@ -245,15 +292,28 @@ def has_shared_list(seen: Seen) -> bool:
 def is_new_object(value: Any, guards: Guards) -> bool:
     """Whether a call made an object, which may have tensors in it: each call makes its own."""
     known = (*PLAIN, *ALWAYS_THE_SAME)
+    if isinstance(value, types.FunctionType):  # there may be tensors in what it knows
+        knows = value.__closure__ or value.__defaults__ or value.__kwdefaults__
+        return bool(knows) and id(value) not in guards.seen
     return not isinstance(value, known) and id(value) not in guards.seen
 
 
-def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: bool) -> str:
+def differs_when_replayed(
+    recording: Recording, seen: Seen, values: Any, again: bool, stands: bool = False
+) -> str:
     """Put everything back, run the steps, compare: what comes out otherwise than before.
 
     If something does, everything is as the call left it; or as it found it, if it can be made
-    `again`: then no more than prints are kept of what it did.
+    `again`: then no more than prints are kept of what it did. If the call `stands`, its memory,
+    which is that of the steps, is put back as well: there may be a graph in it.
     """
+    if stands:
+        for step in recording.gradient_steps:
+            part_with_gradients(step)
+    memory = list(recording.memory.values()) if stands else []
+    held = [(owner, owner.copy(order="K")) for owner in memory if owner.flags.writeable]
+    cells = [(cell, cell.n) for cell in cells_behind(seen.results)] if stands else []
+    del memory
     kept: Any = Print if again else np.copy
     expected = [kept(r._array) if is_tensor(r) else r for r in seen.results]
     passes = {} if seen.outside is None else seen.outside.expected()
@@ -265,6 +325,11 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: 
         if seen.outside is not None:
             seen.outside.forget()
     forget_memory()
+    if len(recording.behind) != len(seen.recorder.behind):
+        done.do()
+        return "a replay gave something else than the call itself: what is behind its arguments"
+    for step, other in zip(recording.behind, seen.recorder.behind, strict=True):
+        step.rehearsed = other.was
     try:
         recording.replay_timed(values, before)
         wrong = done.differs(recording.memory)
@@ -276,6 +341,9 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: 
             wrong += first_difference(recording.all_steps, seen.recorder)
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}"
+    finally:
+        for step in recording.behind:
+            step.rehearsed = step.was = None
     if not wrong:
         if seen.outside is not None:
             seen.outside.forget()
@@ -284,10 +352,38 @@ def differs_when_replayed(recording: Recording, seen: Seen, values: Any, again: 
         before.undo(for_good=True)
         return f"a replay gave something else than the call itself: {wrong}"
     done.do()
+    for owner, copy in held:
+        owner[...] = copy
+    for cell, n in cells:
+        cell.n = n
     for r, values in zip(seen.results, expected, strict=True):
         if is_tensor(r):
             r._array[...] = values
     return f"a replay gave something else than the call itself: {wrong}"
+
+
+def part_with_gradients(step: GradientStep) -> None:
+    """The gradients of the call keep their values: the memory is that of the steps."""
+    for i, (leaf, gradient) in enumerate(step.gradients):
+        if gradient is not None:
+            step.gradients[i] = (leaf, wrap(gradient._array))
+            gradient._array = gradient._array.copy(order="K")
+
+
+def cells_behind(results: list[Any]) -> list[Any]:
+    """The versions that the graph behind results takes for granted."""
+    stack = [r._node for r in results if is_tensor(r) and r._node is not None]
+    seen = set(stack)
+    found: list[Any] = []
+    while stack:
+        node = stack.pop()
+        found += [each for each in node._cells if isinstance(each, Version)]
+        found += [each.cell for each in getattr(node, "_saved", ()) if each is not None]
+        for edge in node._edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return found
 
 
 def first_difference(steps: list[Any], recorder: Recorder) -> str:
