@@ -157,7 +157,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) depthwise_back(const T* __
                     for (int b = 0; b < DOWN; b++) {
                         #pragma unroll
                         for (int e = 0; e < SY * SX; e++) {
-                            int ky = (b + MORE_Y - r) * SY + e / SX, kx = (MORE_X - q) * SX + e % SX;
+                            int ky = (b + MORE_Y - r) * SY + e / SX;
+                            int kx = (MORE_X - q) * SX + e % SX;
                             if (ky >= 0 && ky < KY && kx < KX && r <= b + MORE_Y)
                                 total[b][e / SX][e % SX] += v * tap[ky * KX + kx];
                         }
@@ -168,13 +169,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) depthwise_back(const T* __
         if (!inside) continue;
         int row = (top + (int)p.row * DOWN) * SY - w.low[1];
         int column = (left + (int)p.column) * SX - w.low[2];
-        T* to = x + (i64)plane * volume(w.size);
+        T* to = x + ((i64)plane * w.size[1].by + row) * w.size[2].by + column;
         #pragma unroll
-        for (int b = 0; b < DOWN * SY; b++) {
+        for (int b = 0; b < DOWN * SY; b++, to += w.size[2].by) {
             #pragma unroll
             for (int e = 0; e < SX; e++)
                 if (within(row + b, w.size[1]) && within(column + e, w.size[2]))
-                    STORE(to + (i64)(row + b) * w.size[2].by + column + e, total[b / SY][b % SY][e]);
+                    STORE(to + e, total[b / SY][b % SY][e]);
         }
     }
 }
