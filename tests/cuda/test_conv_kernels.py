@@ -136,6 +136,7 @@ TF32: list[tuple[Any, ...]] = [
 # What kernels for Hopper take, with strides whose classes of places meet few taps or none.
 WIDE: list[tuple[Any, ...]] = [
     (2, 64, 64, (11, 10), 3, 3, 1, 1, True, False),
+    (3, 64, 128, (7, 7), 3, 1, 1, 1, True, False),
     (3, 64, 64, (10, 9), 2, 3, 1, 1, False, False),
     (2, 32, 64, (50,), 3, 1, 1, 1, True, False),
     (1, 64, 64, (4, 5, 6), 3, 2, 1, 1, True, False),

@@ -311,9 +311,16 @@ def record(
 
 
 def static_copy(t: Any) -> Any:
+    """Another tensor in memory of its own, whose dimensions lie in the same order."""
     array = t._array
     xp = devices.DEVICE.xp
-    copied = xp.array(array, order="C") if devices.is_device(t) else xp.asarray(array)
+    if devices.is_device(t):
+        strides = array.strides
+        order = sorted(range(array.ndim), key=lambda d: -strides[d])
+        back = sorted(range(array.ndim), key=order.__getitem__)
+        copied = xp.array(array.transpose(order), order="C").transpose(back)
+    else:
+        copied = xp.asarray(array)
     made: Any = wrap(copied)
     made._wants_grad = t._wants_grad
     return made

@@ -17,6 +17,7 @@ from ..sources.conv_products import DEPTH
 from .conv_hopper import Geometry, WeightsPlan, WidePlan
 from .kernels import I32, NOTHING, Gpu
 from .moves import U32
+from .pool import windows as windows_of
 from .rms import is_aligned
 
 F32 = np.dtype(np.float32)
@@ -39,6 +40,15 @@ class Tile(NamedTuple):
 FEW_ROWS, MANY_ROWS = Tile(64, 128, 2), Tile(128, 128, 2)
 
 
+def widened(shape: Any) -> Any:
+    """A shape whose last dimension is so long that channels begin at multiples of 16 bytes."""
+    *lead, width = shape
+    height = math.prod(lead[2:])
+    while height * width % 4:
+        width += 1
+    return (*lead, width)
+
+
 class Implicit:
     """The kernels for one geometry: y from x, x from y, and the weights' gradient."""
 
@@ -51,6 +61,12 @@ class Implicit:
         self.windows = windows
         self.taps, self.length, self.whole = (math.prod(v[2:]) for v in (w, y, x))
         self.shapes = x, w, y
+        # With zeros at the ends of lines, which change nothing, Hopper's kernels do it.
+        self.inner: Implicit | None = None
+        shapes = widened(x), w, widened(y)
+        if shapes != self.shapes and gpu.hopper.there and pays(self.geometry):
+            table = windows_of(shapes[2][2:], shapes[0][2:], how[0], w[2:], how[1], how[2])
+            self.inner = Implicit(gpu, *shapes, table, how)
 
     @staticmethod
     def takes(groups: int, x: Any, w: Any) -> bool:
@@ -86,13 +102,26 @@ class Implicit:
         run(self.gpu.grid(w.size), THREADS, (w, out, *sizes, U32(w.size)))
         return out
 
-    def plan_wide(self, back: bool) -> WidePlan | None:
+    def as_long(self, given: Any, shape: Any) -> Any:
+        """An array with lines of another length: cut off, or with zeros at their ends."""
+        if given.shape == shape:
+            return given
+        out = self.gpu.xp.ndarray(shape, F32)
+        run, _ = self.kernel("as_long", FEW_ROWS, False, False)
+        sizes = (U32(given.shape[-1]), U32(shape[-1]), U32(out.size))
+        run(self.gpu.grid(out.size), THREADS, (given, out, *sizes))
+        return out
+
+    def wide_plan(self, back: bool) -> WidePlan | None:
         """A launch of the kernels for Hopper GPUs; None if there is none, or it would not pay."""
+        if back in self.wide:
+            return self.wide[back]
         hopper = self.gpu.hopper
-        if not hopper.there or not pays(self.geometry):
-            return None
-        plan = WidePlan(hopper, self.geometry, self.windows, back)
-        return None if plan.run is None else plan
+        self.wide[back] = None
+        if hopper.there and pays(self.geometry):
+            plan = WidePlan(hopper, self.geometry, self.windows, back)
+            self.wide[back] = None if plan.run is None else plan
+        return self.wide[back]
 
     @functools.cached_property
     def wide_weights(self) -> WeightsPlan | None:
@@ -105,12 +134,13 @@ class Implicit:
     def made(self, given: Any, w: Any, bias: Any, back: bool) -> Any:
         """y from x, or x from y."""
         shape = self.shapes[0 if back else 2]
+        if self.inner is not None and self.inner.wide_plan(back) is not None:
+            given = self.as_long(given, self.inner.shapes[2 if back else 0])
+            return self.as_long(self.inner.made(given, w, bias, back), shape)
         rows, channels = self.features, self.channels
         if back:
             rows, channels = channels, rows
-        if back not in self.wide:
-            self.wide[back] = self.plan_wide(back)
-        plan = self.wide[back]
+        plan = self.wide_plan(back)
         if plan is not None and is_aligned(given):
             return plan.made(given, self.by_taps(w, back), bias, shape)
         tile = FEW_ROWS if rows <= 64 else MANY_ROWS
@@ -126,6 +156,9 @@ class Implicit:
 
     def to_weights(self, x: Any, y: Any) -> Any:
         size = math.prod(self.shapes[1])
+        if self.inner is not None and self.inner.wide_weights is not None:
+            shapes = self.inner.shapes
+            return self.inner.to_weights(self.as_long(x, shapes[0]), self.as_long(y, shapes[2]))
         wide = self.wide_weights
         if wide is not None and is_aligned(x, y):
             return self.added(wide.made(x, y, size))

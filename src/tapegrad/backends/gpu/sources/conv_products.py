@@ -254,6 +254,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) to_weights(
         }
     }
 }
+// Lines of `from` elements as lines of `to`, with zeros behind them if those are longer.
+extern "C" __global__ void as_long(const float* __restrict__ x, float* __restrict__ out,
+        unsigned from, unsigned to, unsigned n) {
+    EACH(i, n) {
+        unsigned line = (unsigned)i / to, at = (unsigned)i - line * to;
+        out[i] = at < from ? x[(i64)line * from + at] : 0.0f;
+    }
+}
 // Weights (features, channels, taps) as (features, taps, channels), or (channels, taps, features)
 // on the way back: the last one is what products run along.
 extern "C" __global__ void by_taps(const float* __restrict__ w, float* __restrict__ out,
