@@ -161,6 +161,17 @@ def test_tf32_on_hopper(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     test_tf32(case)
 
 
+def test_lines_with_zeros_at_their_ends() -> None:
+    """As many as channels need to begin at multiples of 16 bytes."""
+    from tapegrad.backends.gpu.launchers.conv_products import widened
+
+    assert widened((2, 64, 7, 7)) == (2, 64, 7, 8)
+    assert widened((2, 64, 6, 7)) == (2, 64, 6, 8)
+    assert widened((2, 64, 14, 14)) == (2, 64, 14, 14)
+    assert widened((2, 64, 3, 5, 5)) == (2, 64, 3, 5, 8)
+    assert widened((2, 64, 49)) == (2, 64, 52)
+
+
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize("case", TF32 + WIDE, ids=str)

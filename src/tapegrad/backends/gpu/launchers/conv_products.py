@@ -13,7 +13,7 @@ from ..sources import conv as cuda_conv
 from ..sources import conv_products as cuda_products
 from ..sources import products
 from ..sources import templates as cuda_source
-from ..sources.conv_products import DEPTH
+from ..sources.conv_products import DEPTH, TURNED
 from .conv_hopper import Geometry, WeightsPlan, WidePlan
 from .kernels import I32, NOTHING, Gpu
 from .moves import U32
@@ -25,6 +25,8 @@ THREADS = (256,)
 STAGES = 3
 FEW_CHANNELS = 16  # below, most of a piece would be empty
 SHARES = 64  # into which the images are split at the most, for the gradient of the weights
+MOST_CHANNELS = 64  # that a block brings into another order
+GRID = 65535  # blocks along y
 ROUNDS = 3  # blocks for each multiprocessor
 
 
@@ -92,14 +94,24 @@ class Implicit:
             found = self.gpu.compiled[key] = (run, shared)
         return found  # type: ignore[no-any-return]
 
+    def chunks(self, rows: int, most: int, size: int) -> tuple[int, Any]:
+        """How many channels of so many features a block takes, and how many blocks there are."""
+        chunk = min(self.channels, most, (TURNED // rows - 1) // self.taps)
+        grid = (-(-self.features // rows), -(-self.channels // max(chunk, 1)))
+        if chunk < 1 or grid[1] > GRID:
+            return 0, self.gpu.grid(size)
+        return chunk, grid
+
     def by_taps(self, w: Any, back: bool) -> Any:
         """The weights as (rows, taps, channels)."""
         if self.taps == 1 and not back:
             return w
         out = self.gpu.xp.ndarray(w.shape, F32)
         run, _ = self.kernel("by_taps", FEW_ROWS, False, False)
-        sizes = (I32(self.features), I32(self.channels), I32(self.taps), I32(back))
-        run(self.gpu.grid(w.size), THREADS, (w, out, *sizes, U32(w.size)))
+        rows = 32 if back else 1
+        chunk, grid = self.chunks(rows, MOST_CHANNELS, w.size)
+        sizes = (self.features, self.channels, self.taps, back, chunk)
+        run(grid, THREADS, (w, out, *[I32(n) for n in sizes], U32(w.size)))
         return out
 
     def as_long(self, given: Any, shape: Any) -> Any:
@@ -184,8 +196,11 @@ class Implicit:
         count, size = parts.shape
         out = self.gpu.xp.ndarray(self.shapes[1], F32)
         run, _ = self.kernel("weights_end", FEW_ROWS, False, False)
-        sizes = (I32(count), I32(self.taps), I32(self.channels), U32(size))
-        run(self.gpu.grid(size), THREADS, (parts, out, *sizes))
+        # So few channels that there are blocks for all multiprocessors.
+        few = self.features * self.channels // (self.gpu.blocks // 2) & -8
+        chunk, grid = self.chunks(1, max(8, min(few, MOST_CHANNELS)), size)
+        sizes = (count, self.taps, self.channels, chunk)
+        run(grid, THREADS, (parts, out, *[I32(n) for n in sizes], U32(size)))
         return out
 
 
