@@ -6,6 +6,7 @@ kernel ends up where is seen without one, in a graph that notes what it is told.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import types
 from typing import Any
@@ -53,6 +54,7 @@ class Array:
     def __init__(self, shape: Any, dtype: Any) -> None:
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         self.ndim, self.size = len(self.shape), int(np.prod(self.shape))
+        self.strides = np.empty(self.shape, self.dtype).strides
         self.data = types.SimpleNamespace(ptr=next(self.addresses), mem=Memory())
 
 
@@ -108,8 +110,12 @@ class Recorded:
         self.gpu: Any = Gpu(self.graph.xp)
         backend = Backend("cuda", self.graph.xp)
         norms.register_batch(backend, norms.Norms(backend, self.gpu), lambda name: None)
-        self.overrides, self.pulls = backend.overrides, backend.pulls
-        self.joins = gpu_joins.Joins(self.gpu, self.graph)
+        self.overrides = backend.overrides
+        backend.gpu = self.gpu
+        backend.assign = lambda target, source: self.copy((source, target))
+        self.backend: Any = backend
+        self.copy = functools.partial(self.graph.xp.RawKernel("", "copy", ()), (1,), (1,))
+        self.joins = gpu_joins.Joins(backend, self.graph)
         self.joins.begin()
 
     def array(self, *shape: int) -> Any:
@@ -128,9 +134,13 @@ class Recorded:
         formula = of_forward(REGISTRY[name]).of(F32, (ARRAY,) * len(arrays))[0]
         return (self.gpu.unary if len(arrays) == 1 else self.gpu.binary)(formula, *arrays)
 
-    def relu_back(self, grad: Any, out: Any) -> Any:
+    def relu_back(self, grad: Any, out: Any, version: int = 0) -> Any:
+        """Of what was saved after so many writes over it."""
         formula = Formulas(elementwise.masked).of(F32, (ARRAY, ARRAY))[0]
-        return self.gpu.binary(formula, grad, out)
+        self.joins.versions = (version,)
+        found = self.gpu.binary(formula, grad, out)
+        self.joins.versions = ()
+        return found
 
 
 SMALL, LARGE = (4, 6, 4, 4), (64, 6, 32, 32)  # one kernel for a channel, and two
@@ -246,6 +256,47 @@ def test_gradients_that_others_read_are_apart() -> None:
     assert r.graph.names()[5:] == ["binary", "back_whole"]
 
 
+def test_in_place() -> None:
+    """What is written over is not stored before; the gradient goes by what is there then."""
+    r = Recorded()
+    x, grad = r.array(*SMALL), r.array(*SMALL)
+    y, stats = r.norm(x)
+    made = r.apply("relu", y)
+    between = made.data.ptr
+    r.backend.assign(y, made)
+    del made
+    assert r.graph.names() == ["norm_whole"]
+    assert r.graph.nodes[0][2].count(y.data.ptr) == 1
+    assert r.graph.stores(between) == [False]
+    r.apply("exp", r.array(3))
+    r.norm_back(r.relu_back(grad, y, 1), x, stats)
+    assert r.graph.names() == ["norm_whole", "unary", "back_whole"]
+    r.norm_back(r.relu_back(grad, y, 2), x, stats)  # after another write
+    assert r.graph.names()[3:] == ["binary", "back_whole"]
+
+
+def test_other_writes_are_apart() -> None:
+    r = Recorded()
+    y, _ = r.norm(r.array(*SMALL))
+    made = r.apply("relu", y)
+    r.backend.assign(r.array(*SMALL), made)  # to somewhere else
+    assert r.graph.names() == ["norm_whole", "copy"]
+    r.backend.assign(y, made)
+    assert r.graph.names() == ["norm_whole", "copy", "copy"]
+    r.joins.end()
+    assert r.backend.assign is not r.joins.assign
+
+
+def test_a_value_that_was_written_over_is_not_computed_again() -> None:
+    r = Recorded()
+    x, grad = r.array(*SMALL), r.array(*SMALL)
+    y, stats = r.norm(x)
+    r.apply("relu", y)
+    r.copy((x, y))
+    r.norm_back(r.relu_back(grad, y, 1), x, stats)
+    assert r.graph.names() == ["norm_whole", "copy", "binary", "back_whole"]
+
+
 def test_the_end() -> None:
     r = Recorded()
     y, _ = r.norm(r.array(*SMALL))
@@ -299,7 +350,13 @@ class Hook:
             self.seen.append(y.detach().sum())
 
 
-ACTIVATIONS = {"relu": torch.relu, "silu": F.silu, "leaky": lambda y: F.leaky_relu(y, 0.1)}
+ACTIVATIONS = {
+    "relu": torch.relu,
+    "silu": F.silu,
+    "leaky": lambda y: F.leaky_relu(y, 0.1),
+    "relu_": torch.relu_,
+    "elu_": lambda y: F.elu(y, inplace=True),
+}
 
 
 def losses(recorded: bool, kind: str, last: bool, name: str, what: str, shape: Any) -> Any:
@@ -340,6 +397,8 @@ CASES = [
     ("float64", False, "relu", "", (4, 8, 6, 6)),
     ("float32", False, "silu", "", (4, 8, 6, 6)),
     ("float32", False, "leaky", "", (4, 8, 6, 6)),
+    ("float32", False, "relu_", "", (4, 8, 6, 6)),
+    ("float32", True, "elu_", "", (4, 8, 6, 6)),
     *[("float32", False, "relu", what, (4, 8, 6, 6)) for what in ("values", "gradients")],
     *[("float32", False, "relu", what, (4, 8, 6, 6)) for what in ("changes", "sums")],
 ]

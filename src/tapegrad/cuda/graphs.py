@@ -81,12 +81,12 @@ devices.DEVICE.capture = sys.modules[__name__]
 
 def joins_for(xp: Any, malloc: Any) -> tuple[Any, Any]:
     """What joins kernels while they are recorded (None: nothing does), and where memory is from."""
-    gpu = getattr(devices.DEVICE.backend, "gpu", None)
-    if gpu is None:
+    backend = devices.DEVICE.backend
+    if not hasattr(backend, "gpu"):
         return None, malloc
     from ..backends.gpu import joins
 
-    made = joins.of(xp, gpu)
+    made = joins.of(xp, backend)
     return made, malloc if made is None else joins.watched(xp.cuda, malloc)
 
 

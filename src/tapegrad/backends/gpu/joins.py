@@ -25,7 +25,7 @@ from .launchers.moves import contiguous
 from .launchers.rms import is_aligned
 from .sources import joins as cuda_joins
 
-MOST_STEPS = 3
+MOST_STEPS = 4
 ACTIVE = 1  # cudaStreamCaptureStatusActive
 POINTER = np.uint64
 
@@ -128,7 +128,7 @@ def watched(cuda: Any, malloc: Callable[[int], Any]) -> Callable[[int], Any]:
 
 
 class Step:
-    """An elementwise op behind a norm."""
+    """An elementwise op behind a norm; without a formula, a copy to where it writes to."""
 
     def __init__(
         self, formula: Any, is_value: list[bool], other: Any, numbers: Sequence[Any], out: Any
@@ -169,18 +169,30 @@ class Head:
         for step in self.steps:
             step.other = as_pointer(step.other)
 
+    def where(self, place: int) -> int:
+        """Where the result of the norm (-1) or of a step is stored; 0 if it is not."""
+        return int(self.args[self.place] if place < 0 else self.steps[place].out)
+
+    def drop(self, place: int) -> None:
+        """Do not store it."""
+        if place < 0:
+            self.args[self.place] = NOTHING
+        else:
+            self.steps[place].out = NOTHING
+
     def text(self) -> str:
         return cuda_joins.tail([(step.formula, step.is_value) for step in self.steps])
 
 
 class Recipe:
-    """How a value behind a norm is computed again."""
+    """How a value behind a norm is computed again, as it was after `version` writes over it."""
 
-    def __init__(self, head: Head, count: int) -> None:
+    def __init__(self, head: Head, count: int, version: int) -> None:
+        self.version = version
         self.keys = head.keys
         self.line = head.line
         self.size, self.dtype = head.size, head.dtype
-        self.steps = head.steps[:count]
+        self.steps = [step for step in head.steps[:count] if step.formula is not None]
 
 
 class Pull:
@@ -204,18 +216,21 @@ class Pull:
 class Joins:
     """What can be joined while a graph is recorded."""
 
-    def __init__(self, gpu: Gpu, graph: Any) -> None:
-        self.gpu = gpu
+    def __init__(self, backend: Any, graph: Any) -> None:
+        self.backend = backend
+        self.gpu: Gpu = backend.gpu
         self.graph = graph
         self.head: Head | None = None
         self.pull: Pull | None = None
         self.recipes: dict[int, Recipe] = {}  # by where the value is
+        self.versions: tuple[int, ...] = ()  # of what the node that runs has saved
 
     def begin(self) -> None:
         """From now on, elementwise ops come here."""
         gpu: Any = self.gpu
         gpu.joins = self
         gpu.unary, gpu.binary, gpu.combined = self.unary, self.binary, self.combined
+        self.assign_alone, self.backend.assign = self.backend.assign, self.assign
 
     def end(self) -> None:
         gpu: Any = self.gpu
@@ -224,6 +239,7 @@ class Joins:
         self.recipes = {}
         for name in ("unary", "binary", "combined"):
             delattr(gpu, name)
+        self.backend.assign = self.assign_alone
 
     def forget(self) -> None:
         """Nothing joins what was recorded so far."""
@@ -299,25 +315,54 @@ class Joins:
         step = Step(formula, is_value, other, given, out)
         return out if self.goes_further(head, step, out) else None
 
+    def assign(self, target: Any, source: Any) -> None:
+        if not self.written(target, source):
+            self.assign_alone(target, source)
+
+    def written(self, target: Any, source: Any) -> bool:
+        """Write the value over an earlier one, as in-place ops do; False if it is not done here."""
+        head = self.head
+        if head is None or len(head.steps) >= MOST_STEPS or type(source) is not type(target):
+            return False
+        if source.data.ptr != head.value or source.size != head.size:
+            return False
+        item = head.dtype.itemsize
+        if target.dtype is not head.dtype or target.strides != source.strides:
+            return False
+        reach = [(n - 1) * step for n, step in zip(source.shape, source.strides, strict=True)]
+        if target.shape != source.shape or sum(reach) + item != source.size * item:
+            return False
+        places = [head.where(place) for place in range(-1, len(head.steps))]
+        if target.data.ptr not in places or not self.is_last(head.node):
+            return False
+        return self.goes_further(head, Step(None, [True], None, (), target), target)
+
     def goes_further(self, head: Head, step: Step, out: Any) -> bool:
         before = head.value, head.line, list(head.args)
         if head.line is None and head.keys is not None:
             channels = head.launch.channels
             head.line = self.gpu.xp.ndarray((2, channels), accumulator(head.dtype))
+        where, count, version = int(step.out), len(head.steps) + 1, 0
+        over = [place for place in range(-1, count - 1) if head.where(place) == where]
         head.steps.append(step)
-        if step.out == head.value:
-            self.drop(head, len(head.steps) - 2)  # written over
+        for place in over:
+            head.drop(place)
         if not self.write(head):
             head.steps.pop()
             head.value, head.line, head.args = before
+            for place in over:
+                if place >= 0:
+                    head.steps[place].out = step.out
             self.forget()
             return False
         head.value = step.out
-        count = len(head.steps)
+        known = self.recipes.pop(where, None)
+        if over:
+            version = 1 if known is None else known.version + 1
         if head.line is not None and all([all(s.is_value) for s in head.steps]):
-            if count == 1 and step.out != before[0]:
-                self.recipes[int(before[0])] = Recipe(head, 0)
-            self.recipes[int(step.out)] = Recipe(head, count)
+            if count == 1 and not over:
+                self.recipes[int(before[0])] = Recipe(head, 0, 0)
+            self.recipes[where] = Recipe(head, count, version)
         self.watch(out, functools.partial(self.unread, head, count - 1))
         return True
 
@@ -327,24 +372,16 @@ class Joins:
         done: bool = self.graph.set(head.node, kernel, launch.grid, launch.block, head.arguments())
         return done
 
-    def drop(self, head: Head, place: int) -> int:
-        """The result of the norm (-1) or of a step is not stored; where it was."""
-        if place < 0:
-            where, head.args[head.place] = head.args[head.place], NOTHING
-        else:
-            where, head.steps[place].out = head.steps[place].out, NOTHING
-        return int(where)
-
     def unread(self, head: Head, place: int) -> None:
         """The memory of a result is given back."""
         if not self.goes_on():
             return
-        where = int(head.args[head.place] if place < 0 else head.steps[place].out)
+        where = head.where(place)
         self.recipes.pop(where, None)
         if self.head is head and head.value == where:
             self.forget()  # it may be another array's from now on
         if head.steps and where and self.is_last(head.node):
-            self.drop(head, place)
+            head.drop(place)
             self.write(head)
 
     # ------------------------------------------------------------------ before its gradient
@@ -355,7 +392,9 @@ class Joins:
             self.pull.grad = self.pull = None
         grad, value = arrays
         recipe = self.recipes.get(value.data.ptr)
-        if recipe is None or value.size != recipe.size or value.dtype is not recipe.dtype:
+        if recipe is None or any([n != recipe.version for n in self.versions or (-1,)]):
+            return  # or what was saved has been written over since
+        if value.size != recipe.size or value.dtype is not recipe.dtype:
             return
         if made.size != recipe.size or not is_aligned(grad) or not watches(made):
             return
@@ -412,9 +451,9 @@ def watches(array: Any) -> bool:
     return hasattr(array.data.mem, "gone") and array.data.mem.gone is None
 
 
-def of(xp: Any, gpu: Gpu) -> Joins | None:
+def of(xp: Any, backend: Any) -> Joins | None:
     """For a graph that is recorded from now on; None where its kernels cannot be replaced."""
     try:
-        return Joins(gpu, Graph(xp))
+        return Joins(backend, Graph(xp))
     except (OSError, AttributeError):
         return None

@@ -94,13 +94,14 @@ class Implicit:
             found = self.gpu.compiled[key] = (run, shared)
         return found  # type: ignore[no-any-return]
 
-    def chunks(self, rows: int, most: int, size: int) -> tuple[int, Any]:
-        """How many channels of so many features a block takes, and how many blocks there are."""
-        chunk = min(self.channels, most, (TURNED // rows - 1) // self.taps)
-        grid = (-(-self.features // rows), -(-self.channels // max(chunk, 1)))
-        if chunk < 1 or grid[1] > GRID:
-            return 0, self.gpu.grid(size)
-        return chunk, grid
+    def chunks(self, size: int) -> tuple[int, Any]:
+        """How many channels a block brings into another order, and how many blocks there are."""
+        # So few that there are blocks for all multiprocessors.
+        few = self.features * self.channels // (self.gpu.blocks // 2) & -8
+        few = max(8, min(few, MOST_CHANNELS))
+        chunk = min(self.channels, few, TURNED // self.taps) if self.taps > 1 else 0
+        grid = (self.features, -(-self.channels // max(chunk, 1)))
+        return (chunk, grid) if chunk and grid[1] <= GRID else (0, self.gpu.grid(size))
 
     def by_taps(self, w: Any, back: bool) -> Any:
         """The weights as (rows, taps, channels)."""
@@ -108,10 +109,8 @@ class Implicit:
             return w
         out = self.gpu.xp.ndarray(w.shape, F32)
         run, _ = self.kernel("by_taps", FEW_ROWS, False, False)
-        rows = 32 if back else 1
-        chunk, grid = self.chunks(rows, MOST_CHANNELS, w.size)
-        sizes = (self.features, self.channels, self.taps, back, chunk)
-        run(grid, THREADS, (w, out, *[I32(n) for n in sizes], U32(w.size)))
+        sizes = (I32(self.features), I32(self.channels), I32(self.taps), I32(back))
+        run(self.gpu.grid(w.size), THREADS, (w, out, *sizes, U32(w.size)))
         return out
 
     def as_long(self, given: Any, shape: Any) -> Any:
@@ -196,9 +195,7 @@ class Implicit:
         count, size = parts.shape
         out = self.gpu.xp.ndarray(self.shapes[1], F32)
         run, _ = self.kernel("weights_end", FEW_ROWS, False, False)
-        # So few channels that there are blocks for all multiprocessors.
-        few = self.features * self.channels // (self.gpu.blocks // 2) & -8
-        chunk, grid = self.chunks(1, max(8, min(few, MOST_CHANNELS)), size)
+        chunk, grid = self.chunks(size)
         sizes = (count, self.taps, self.channels, chunk)
         run(grid, THREADS, (parts, out, *[I32(n) for n in sizes], U32(size)))
         return out

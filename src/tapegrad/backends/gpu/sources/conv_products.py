@@ -265,40 +265,18 @@ extern "C" __global__ void as_long(const float* __restrict__ x, float* __restric
     }
 }
 // Weights (features, channels, taps) as (features, taps, channels), or (channels, taps, features)
-// on the way back: the last one is what products run along. A block takes `chunk` channels of one
-// feature, or of 32, so that it reads and writes neighbours; without shared memory if TURNED
-// elements are too few.
+// on the way back: the last one is what products run along.
 extern "C" __global__ void by_taps(const float* __restrict__ w, float* __restrict__ out,
-        int features, int channels, int taps, int back, int chunk, unsigned n) {
-    __shared__ float turned[TURNED];
-    if (!chunk) {
-        unsigned across = back ? features : channels;
-        EACH(i, n) {
-            unsigned last = i % across, tap = i / across % taps, first = i / across / taps;
-            unsigned f = back ? last : first, c = back ? first : last;
-            out[i] = w[((i64)f * channels + c) * taps + tap];
-        }
-        return;
-    }
-    int rows = back ? 32 : 1, first = blockIdx.x * rows, from = blockIdx.y * chunk;
-    int wide = min(chunk, channels - from) * taps, pitch = wide | 1;
-    rows = min(rows, features - first);
-    for (int i = threadIdx.x; i < rows * wide; i += blockDim.x) {
-        int r = i / wide, k = i - r * wide;
-        turned[r * pitch + k] = w[((i64)(first + r) * channels + from) * taps + k];
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < rows * wide; i += blockDim.x) {
-        if (back) {
-            int k = i / rows, r = i - k * rows;
-            out[((i64)from * taps + k) * features + first + r] = turned[r * pitch + k];
-        } else {
-            int own = wide / taps, tap = i / own, c = i - tap * own;
-            out[((i64)first * taps + tap) * channels + from + c] = turned[c * taps + tap];
-        }
+        int features, int channels, int taps, int back, unsigned n) {
+    unsigned across = back ? features : channels;
+    EACH(i, n) {
+        unsigned last = i % across, tap = i / across % taps, first = i / across / taps;
+        unsigned f = back ? last : first, c = back ? first : last;
+        out[i] = w[((i64)f * channels + c) * taps + tap];
     }
 }
-// The sum of the parts, in their order, as (features, channels, taps); blocks and chunks as above.
+// The sum of the parts, in their order, as (features, channels, taps). A block takes `chunk`
+// channels of a feature, so that it reads and writes neighbours; 0: in the order of the result.
 extern "C" __global__ void weights_end(const float* __restrict__ parts, float* __restrict__ out,
         int count, int taps, int channels, int chunk, unsigned n) {
     __shared__ float turned[TURNED];

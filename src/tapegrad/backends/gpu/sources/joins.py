@@ -42,23 +42,29 @@ def numbers_of(place: int, formula: Any) -> list[str]:
 def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
     """Ops one after the other: formulas, and which of their arguments are the value so far.
 
-    The others are arrays. Each result may be stored; `line`, if it is given, gets the factors and
-    what is added.
+    The others are arrays. Each result may be stored, and once more where there is no formula;
+    `line`, if it is given, gets the factors and what is added.
     """
-    params, names = [", A* line"], ["line"]
+    params, names = [", A* __restrict__ line"], ["line"]
     functions, does = [FUNCTIONS], []
     for i, (formula, is_value) in enumerate(steps):
+        store = f"if (to{i}) *(Wide<T>*)(to{i} + (at)) = f;"
+        if formula is None:
+            params.append(f", T* __restrict__ to{i}")
+            names.append(f"to{i}")
+            does.append(store)
+            continue
         functions.append(function(f"step{i}", formula))
         numbers = numbers_of(i, formula)
         if not all(is_value):
-            params.append(f", const T* with{i}")
+            params.append(f", const T* __restrict__ with{i}")
             names.append(f"with{i}")
             does.append(f"Wide<T> other{i} = wide_at(with{i} + (at));")
-        params += [*[f", A {s}" for s in numbers], f", T* to{i}"]
+        params += [*[f", A {s}" for s in numbers], f", T* __restrict__ to{i}"]
         names += [*numbers, f"to{i}"]
         values = [f"LOAD({'f' if own else f'other{i}'}.v + c)" for own in is_value]
         does.append(f"{EVERY} STORE(f.v + c, step{i}({', '.join([*values, *numbers])}));")
-        does.append(f"if (to{i}) *(Wide<T>*)(to{i} + (at)) = f;")
+        does.append(store)
     lines = [
         "#define TAIL_PARAMS " + "".join(params),
         "#define TAIL_TOO , " + ", ".join(names),
@@ -75,7 +81,7 @@ def pull(steps: Sequence[Any], formula: Any) -> str:
     The value is what the ops of `steps` made of what was standardized, by `line`. The gradient may
     be stored.
     """
-    params, names = [", const A* __restrict__ line, T* kept"], ["line", "kept"]
+    params, names = [", const A* __restrict__ line, T* __restrict__ kept"], ["line", "kept"]
     functions, does = [FUNCTIONS], ["T t; STORE(&t, affine(LOAD(h.v + c), OF(mean, c), by, more));"]
     for i, step in enumerate([*steps, formula]):
         functions.append(function(f"step{i}", step))
