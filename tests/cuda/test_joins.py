@@ -275,6 +275,23 @@ def test_in_place() -> None:
     assert r.graph.names()[3:] == ["binary", "back_whole"]
 
 
+def test_a_sum_in_the_place_of_the_other() -> None:
+    """`out += norm(x)`, and relu in its place."""
+    r = Recorded()
+    beside, _ = r.norm(r.array(*SMALL))
+    r.apply("exp", r.array(3))
+    y, _ = r.norm(r.array(*SMALL))
+    for name, arrays in (("add", (beside, y)), ("relu", (beside,))):
+        made = r.apply(name, *arrays)
+        r.backend.assign(beside, made)
+        del made
+    assert r.graph.names() == ["norm_whole", "unary", "norm_whole"]
+    pointers = y.data.ptr, beside.data.ptr
+    del y, arrays
+    # One argument to read it, and one to write it.
+    assert [r.graph.nodes[-1][2].count(p) for p in pointers] == [0, 2]
+
+
 def test_other_writes_are_apart() -> None:
     r = Recorded()
     y, _ = r.norm(r.array(*SMALL))
@@ -359,11 +376,28 @@ ACTIVATIONS = {
 }
 
 
+class Aside(nn.Module):
+    """As networks for images mostly have it: sums and activations in place."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, channels, 1), nn.BatchNorm2d(channels)
+        self.aside = nn.Sequential(nn.Conv2d(channels, channels, 1), nn.BatchNorm2d(channels))
+        self.act = nn.ReLU(inplace=True)
+
+    def forward(self, x: Any) -> Any:
+        out = self.norm(self.conv(x))
+        beside = self.aside(x)
+        out += beside
+        return self.act(out)
+
+
 def losses(recorded: bool, kind: str, last: bool, name: str, what: str, shape: Any) -> Any:
     torch.manual_seed(0)
     act = ACTIVATIONS[name]
     hook = Hook(what) if what else None
-    model = nn.Sequential(Block(shape[1], act, hook), Block(shape[1], act, affine=False)).cuda()
+    blocks = [Block(shape[1], act, hook), Block(shape[1], act, affine=False), Aside(shape[1])]
+    model = nn.Sequential(*blocks).cuda()
     model = model.to(getattr(torch, kind))
     x = torch.randn(*shape).to(getattr(torch, kind)).cuda()
     if last:

@@ -271,7 +271,8 @@ class Joins:
         self.watch(out, functools.partial(self.unread, self.head, -1))
 
     def watch(self, array: Any, gone: Callable[[], None]) -> None:
-        array.data.mem.gone = gone
+        before = array.data.mem.gone
+        array.data.mem.gone = gone if before is None else functools.partial(both, before, gone)
 
     def unary(self, formula: Any, x: Any, *numbers: float) -> Any:
         return self.combined("unary", formula, (x,), numbers)
@@ -332,8 +333,12 @@ class Joins:
         reach = [(n - 1) * step for n, step in zip(source.shape, source.strides, strict=True)]
         if target.shape != source.shape or sum(reach) + item != source.size * item:
             return False
+        # Of an array that a step reads, a thread has read what it writes over.
         places = [head.where(place) for place in range(-1, len(head.steps))]
-        if target.data.ptr not in places or not self.is_last(head.node):
+        places += [int(as_pointer(s.other)) for s in head.steps if s.other is not None]
+        if target.data.ptr not in places or not hasattr(target.data.mem, "gone"):
+            return False
+        if not self.is_last(head.node):
             return False
         return self.goes_further(head, Step(None, [True], None, (), target), target)
 
@@ -444,6 +449,11 @@ class Joins:
         args = pull.set[-1]
         args[pull.place] = NOTHING
         self.graph.set(first, *pull.set)
+
+
+def both(first: Callable[[], None], second: Callable[[], None]) -> None:
+    first()
+    second()
 
 
 def watches(array: Any) -> bool:

@@ -1,8 +1,9 @@
 """What stands before a norm's kernel that does elementwise ops too, and before one that does not.
 
-Behind the norm: TAIL is run on what was standardized, and stores what is to be kept of it. Before
-its gradient: PULLED makes the gradient that arrives from the one behind an elementwise op, whose
-input or result it computes again. All values are rounded as if they had been in memory.
+Behind the norm: TAIL is run on what was standardized, and stores what is to be kept of it; other
+arrays are read by TAIL_READ, at the same time as the norm's input. Before its gradient: PULLED
+makes the gradient that arrives from the one behind an elementwise op, whose input or result it
+computes again. All values are rounded as if they had been in memory.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ NO_TAIL = r"""
 #define TAIL_PARAMS
 #define TAIL_TOO
 #define LINE(set, first, scale, shift)
+#define TAIL_READ(at)
 #define TAIL(at, f)
 """
 NO_PULL = r"""
@@ -46,7 +48,7 @@ def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
     `line`, if it is given, gets the factors and what is added.
     """
     params, names = [", A* __restrict__ line"], ["line"]
-    functions, does = [FUNCTIONS], []
+    functions, reads, does = [FUNCTIONS], [], []
     for i, (formula, is_value) in enumerate(steps):
         store = f"if (to{i}) *(Wide<T>*)(to{i} + (at)) = f;"
         if formula is None:
@@ -59,7 +61,7 @@ def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
         if not all(is_value):
             params.append(f", const T* __restrict__ with{i}")
             names.append(f"with{i}")
-            does.append(f"Wide<T> other{i} = wide_at(with{i} + (at));")
+            reads.append(f"Wide<T> other{i} = wide_at(with{i} + (at));")
         params += [*[f", A {s}" for s in numbers], f", T* __restrict__ to{i}"]
         names += [*numbers, f"to{i}"]
         values = [f"LOAD({'f' if own else f'other{i}'}.v + c)" for own in is_value]
@@ -70,6 +72,7 @@ def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
         "#define TAIL_TOO , " + ", ".join(names),
         "#define LINE(set, first, scale, shift) if (line && first) "
         "{ line[set] = scale; line[SETS + set] = shift; }",
+        "#define TAIL_READ(at) " + " ".join(reads),
         "#define TAIL(at, f) " + " ".join(does),
     ]
     return "".join(functions) + "\n".join(lines) + "\n" + NO_PULL

@@ -83,9 +83,10 @@ __device__ __forceinline__ void standardize(const T* __restrict__ x, const P* __
     }
     #pragma unroll 4
     for (unsigned r = start + threadIdx.y; r < end; r += blockDim.y) {
-        Wide<T> f = row_at(x, p, r, column);
-        EVERY(c) STORE(f.v + c, affine(LOAD(f.v + c), mean[c], scale[c], shift[c]));
         i64 at = (i64)r * p.columns + column;
+        Wide<T> f = wide_at(x + at);
+        TAIL_READ(at)
+        EVERY(c) STORE(f.v + c, affine(LOAD(f.v + c), mean[c], scale[c], shift[c]));
         if (y) *(Wide<T>*)(y + at) = f;
         TAIL(at, f)
     }

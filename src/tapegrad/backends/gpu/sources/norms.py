@@ -195,6 +195,7 @@ __device__ __forceinline__ void standardize(const T* __restrict__ x, const P* __
         }
         i64 at = place(p, set, piece, j);
         Wide<T> f = wide_at(x + at);
+        TAIL_READ(at)
         #pragma unroll
         for (int c = 0; c < WIDE; c++) STORE(f.v + c, affine(LOAD(f.v + c), mean, scale, shift));
         if (y) *(Wide<T>*)(y + at) = f;
