@@ -20,6 +20,7 @@ from tapegrad.backends.gpu import joins as gpu_joins
 from tapegrad.backends.gpu.formulas import ARRAY, Formulas, of_forward
 from tapegrad.backends.gpu.launchers import elementwise, norms
 from tapegrad.backends.gpu.launchers.kernels import Gpu
+from tapegrad.backends.gpu.sources import joins as cuda_joins
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.publish import load_everything
@@ -314,6 +315,22 @@ def test_a_value_that_was_written_over_is_not_computed_again() -> None:
     assert r.graph.names() == ["norm_whole", "copy", "binary", "back_whole"]
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "may"),
+    [
+        ("relu", (ARRAY,), False),
+        ("add", (ARRAY, ARRAY), False),
+        ("mul", (ARRAY, ARRAY), True),
+        ("exp", (ARRAY,), True),
+        ("leaky_relu", (ARRAY, 0.1), True),
+    ],
+)
+def test_products_are_not_fused_with_the_next_sum(name: str, values: Any, may: bool) -> None:
+    formula = of_forward(REGISTRY[name]).of(F32, values)[0]
+    text = cuda_joins.tail([(formula, [True] * len(formula.arrays))])
+    assert ("settle(f.v[c], one);" in text) is may
+
+
 def test_the_end() -> None:
     r = Recorded()
     y, _ = r.norm(r.array(*SMALL))
@@ -371,6 +388,7 @@ ACTIVATIONS = {
     "relu": torch.relu,
     "silu": F.silu,
     "leaky": lambda y: F.leaky_relu(y, 0.1),
+    "scaled": lambda y: y * 0.3 + 0.7,
     "relu_": torch.relu_,
     "elu_": lambda y: F.elu(y, inplace=True),
 }
@@ -431,6 +449,7 @@ CASES = [
     ("float64", False, "relu", "", (4, 8, 6, 6)),
     ("float32", False, "silu", "", (4, 8, 6, 6)),
     ("float32", False, "leaky", "", (4, 8, 6, 6)),
+    ("float32", False, "scaled", "", (4, 8, 6, 6)),
     ("float32", False, "relu_", "", (4, 8, 6, 6)),
     ("float32", True, "elu_", "", (4, 8, 6, 6)),
     *[("float32", False, "relu", what, (4, 8, 6, 6)) for what in ("values", "gradients")],

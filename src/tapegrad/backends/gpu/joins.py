@@ -156,7 +156,8 @@ class Head:
         self.keys: tuple[int, int] | None = None  # where input and statistics are, in training
 
     def arguments(self) -> list[Any]:
-        found = [*self.args, NOTHING if self.line is None else self.line]
+        line = NOTHING if self.line is None else self.line
+        found = [*self.args, line, real_of(self.dtype)(1)]
         for step in self.steps:
             if step.other is not None:
                 found.append(step.other)
@@ -419,7 +420,8 @@ class Joins:
         if recipe.keys != tuple([x.data.ptr for x in keys]) or not self.is_last(pull.nodes[0]):
             return False
         text = cuda_joins.pull([step.formula for step in recipe.steps], pull.formula)
-        numbers = [s for step in recipe.steps for s in step.numbers] + pull.numbers
+        numbers = [real_of(recipe.dtype)(1)]
+        numbers += [s for step in recipe.steps for s in step.numbers] + pull.numbers
         (first, args), *rest = launches
         pull.place = 2 + len(args)
         args = [pull.grad, *args, recipe.line, POINTER(pull.out), *numbers]

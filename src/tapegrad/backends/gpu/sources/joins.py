@@ -8,6 +8,7 @@ computes again. All values are rounded as if they had been in memory.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,14 @@ NO_PULL = r"""
 """
 PLAIN = NO_TAIL + NO_PULL
 EVERY = '_Pragma("unroll") for (int c = 0; c < WIDE; c++)'
+PRODUCTS = re.compile(r"[*/]|\b(?!formula|maximum|minimum|sign)\w+\(")
+# A product of one op and the sum of the next must not become one instruction, which rounds once.
+# Nothing is fused with these products, and nobody knows before that `one` is 1.
+SETTLE = r"""
+__device__ __forceinline__ void settle(float& v, float one) { v = __fmul_rn(v, one); }
+__device__ __forceinline__ void settle(double& v, double one) { v = __dmul_rn(v, one); }
+__device__ __forceinline__ void settle(u16& v, float one) {}
+"""
 
 
 def function(name: str, formula: Any) -> str:
@@ -41,14 +50,19 @@ def numbers_of(place: int, formula: Any) -> list[str]:
     return [f"{s}{place}" for s in NUMBERS[: len(formula.numbers)]]
 
 
+def settled(value: str, formula: Any) -> str:
+    """A value that a formula has made, unless it has no product, nor a function that may have."""
+    return f"settle({value}, one);" if PRODUCTS.search(formula.text) else ""
+
+
 def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
     """Ops one after the other: formulas, and which of their arguments are the value so far.
 
     The others are arrays. Each result may be stored, and once more where there is no formula;
     `line`, if it is given, gets the factors and what is added.
     """
-    params, names = [", A* __restrict__ line"], ["line"]
-    functions, reads, does = [FUNCTIONS], [], []
+    params, names = [", A* __restrict__ line, A one"], ["line", "one"]
+    functions, reads, does = [FUNCTIONS, SETTLE], [], []
     for i, (formula, is_value) in enumerate(steps):
         store = f"if (to{i}) *(Wide<T>*)(to{i} + (at)) = f;"
         if formula is None:
@@ -65,7 +79,8 @@ def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
         params += [*[f", A {s}" for s in numbers], f", T* __restrict__ to{i}"]
         names += [*numbers, f"to{i}"]
         values = [f"LOAD({'f' if own else f'other{i}'}.v + c)" for own in is_value]
-        does.append(f"{EVERY} STORE(f.v + c, step{i}({', '.join([*values, *numbers])}));")
+        made = f"step{i}({', '.join([*values, *numbers])})"
+        does.append(f"{EVERY} {{ STORE(f.v + c, {made}); {settled('f.v[c]', formula)} }}")
         does.append(store)
     lines = [
         "#define TAIL_PARAMS " + "".join(params),
@@ -84,8 +99,10 @@ def pull(steps: Sequence[Any], formula: Any) -> str:
     The value is what the ops of `steps` made of what was standardized, by `line`. The gradient may
     be stored.
     """
-    params, names = [", const A* __restrict__ line, T* __restrict__ kept"], ["line", "kept"]
-    functions, does = [FUNCTIONS], ["T t; STORE(&t, affine(LOAD(h.v + c), OF(mean, c), by, more));"]
+    params = [", const A* __restrict__ line, T* __restrict__ kept, A one"]
+    names = ["line", "kept", "one"]
+    functions, does = [FUNCTIONS, SETTLE], ["T t;"]
+    does.append("STORE(&t, affine(LOAD(h.v + c), OF(mean, c), by, more));")
     for i, step in enumerate([*steps, formula]):
         functions.append(function(f"step{i}", step))
         numbers = numbers_of(i, step)
@@ -93,9 +110,10 @@ def pull(steps: Sequence[Any], formula: Any) -> str:
         names += numbers
         given = ", ".join(["", *numbers])
         if i < len(steps):
-            does.append(f"STORE(&t, step{i}(LOAD(&t){given}));")
+            does.append(f"STORE(&t, step{i}(LOAD(&t){given})); {settled('t', step)}")
         else:
             does.append(f"STORE(f.v + c, step{i}(LOAD(f.v + c), LOAD(&t){given}));")
+            does.append(settled("f.v[c]", step))
     lines = [
         "#define PULL_PARAMS " + "".join(params),
         "#define PULL_TOO , " + ", ".join(names),
