@@ -69,6 +69,10 @@ CONVOLUTIONS = [
     ((3, 2, 12, 10), (4, 2, 3, 2), {"stride": (2, 3), "padding": (1, 0), "dilation": (1, 2)}),
     ((2, 6, 8, 8), (9, 2, 3, 3), {"groups": 3, "stride": 2, "padding": 2}),
     ((2, 6, 8, 5), (6, 1, 3, 3), {"groups": 6, "padding": 1}),
+    ((3, 2, 20, 70), (4, 1, 3, 3), {"groups": 2, "padding": 1}),
+    ((2, 3, 21, 19), (3, 1, 5, 5), {"groups": 3, "padding": 2, "stride": 2}),
+    ((2, 2, 17, 34), (2, 1, 7, 7), {"groups": 2, "padding": (3, 2), "stride": (1, 3)}),
+    ((2, 3, 90), (3, 1, 4), {"groups": 3, "stride": 3, "padding": 1}),
     ((2, 3, 9, 8), (6, 1, 3, 2), {"groups": 3, "stride": 2, "dilation": 2}),
     ((3, 5, 6, 4), (7, 5, 1, 1), {}),
     ((3, 40, 2, 3), (7, 40, 1, 1), {}),
@@ -132,6 +136,7 @@ TF32: list[tuple[Any, ...]] = [
 # What kernels for Hopper take, with strides whose classes of places meet few taps or none.
 WIDE: list[tuple[Any, ...]] = [
     (2, 64, 64, (11, 10), 3, 3, 1, 1, True, False),
+    (3, 64, 128, (7, 7), 3, 1, 1, 1, True, False),
     (3, 64, 64, (10, 9), 2, 3, 1, 1, False, False),
     (2, 32, 64, (50,), 3, 1, 1, 1, True, False),
     (1, 64, 64, (4, 5, 6), 3, 2, 1, 1, True, False),
@@ -154,6 +159,17 @@ def test_tf32_on_hopper(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(conv_products, "pays", lambda *sizes: True)
     test_tf32(case)
+
+
+def test_lines_with_zeros_at_their_ends() -> None:
+    """As many as channels need to begin at multiples of 16 bytes."""
+    from tapegrad.backends.gpu.launchers.conv_products import widened
+
+    assert widened((2, 64, 7, 7)) == (2, 64, 7, 8)
+    assert widened((2, 64, 6, 7)) == (2, 64, 6, 8)
+    assert widened((2, 64, 14, 14)) == (2, 64, 14, 14)
+    assert widened((2, 64, 3, 5, 5)) == (2, 64, 3, 5, 8)
+    assert widened((2, 64, 49)) == (2, 64, 52)
 
 
 @pytest.mark.parametrize("back", [False, True])
@@ -436,11 +452,12 @@ def test_second_derivatives() -> None:
 def test_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many of our kernels an op starts."""
     from tapegrad.backends.gpu.launchers import conv as cupy_conv
+    from tapegrad.backends.gpu.launchers import depthwise as cupy_depthwise
     from tapegrad.backends.gpu.launchers import pool as cupy_pool
     from tapegrad.backends.gpu.launchers import resize as cupy_resize
 
     started: list[str] = []
-    for home in (cupy_conv, cupy_pool, cupy_resize):
+    for home in (cupy_conv, cupy_depthwise, cupy_pool, cupy_resize):
         real_compiled = home.compiled
 
         def compiled(gpu: Any, kind: str, name: str, *rest: Any, make: Any = real_compiled) -> Any:
@@ -462,7 +479,9 @@ def test_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert conv == (["gather", "part"], ["gather", "scatter"])
     assert of(F.conv2d, (2, 3, 6, 5), (4, 3, 1, 1)) == ([], [])
     depthwise = of(lambda x, w: F.conv2d(x, w, groups=3), (2, 3, 6, 5), (3, 1, 3, 3))
-    assert depthwise == (["each_channel"], ["each_channel_back", "each_channel_weight"])
+    assert depthwise == (["depthwise"], ["depthwise_back", "depthwise_weight"])
+    apart = of(lambda x, w: F.conv2d(x, w, groups=3, dilation=2), (2, 3, 6, 5), (3, 1, 2, 2))
+    assert apart == (["each_channel"], ["each_channel_back", "each_channel_weight"])
     most = of(lambda x: F.max_pool2d(x, 3, 2, 1), (2, 3, 6, 5))
     assert most == (["max_pool"], ["max_pool", "max_pool_back"])
     assert of(lambda x: F.max_pool2d(x, 2), (2, 3, 6, 5)) == (["max_pool"], ["max_pool_pull"])

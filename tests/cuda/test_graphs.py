@@ -283,3 +283,20 @@ def test_compiled_graphs_of_recurrent_layers(kind: str) -> None:
         if compiled:
             assert not run.graphs.reason and len(run.graphs.graphed.recordings) == 1
     assert losses[0] == losses[1]
+
+
+def test_inputs_lie_as_they_did() -> None:
+    """Layouts decide in which order sums are formed."""
+    seen = []
+
+    def step(x: Any) -> Any:
+        seen.append(x.stride())
+        return x * 2
+
+    run = torch.cuda.make_graphed_step(step)
+    inputs = [torch.arange(120.0).reshape(2, 3, 4, 5).cuda() + i for i in range(4)]
+    inputs = [x.to(memory_format=torch.channels_last) for x in inputs]
+    found = [run(x).cpu().clone() for x in inputs]
+    assert seen == [(60, 1, 15, 3)] * 3
+    for x, out in zip(inputs, found, strict=True):
+        assert torch.equal(x.cpu() * 2, out)

@@ -48,6 +48,7 @@ class Compiles:
     """Stands for a GPU whose kernels do nothing but note that they were started."""
 
     blocks = 132 * 16
+    joins = None
 
     def __init__(self) -> None:
         self.started: list[str] = []

@@ -79,6 +79,17 @@ def refuse(what: str) -> None:
 devices.DEVICE.capture = sys.modules[__name__]
 
 
+def joins_for(xp: Any, malloc: Any) -> tuple[Any, Any]:
+    """What joins kernels while they are recorded (None: nothing does), and where memory is from."""
+    backend = devices.DEVICE.backend
+    if not hasattr(backend, "gpu"):
+        return None, malloc
+    from ..backends.gpu import joins
+
+    made = joins.of(xp, backend)
+    return made, malloc if made is None else joins.watched(xp.cuda, malloc)
+
+
 def graph_pool_handle() -> Any:
     """Memory that several graphs may share."""
     return runtime.start().cuda.MemoryPool()
@@ -92,6 +103,7 @@ class CUDAGraph:
         self.recorded: Any = None
         self.memory: Any = None
         self.allocator: Any = None
+        self.joins: Any = None  # of kernels, while it is recorded
         self.streams: list[Any] = []  # of random numbers, besides the default one
 
     def register_generator_state(self, generator: Any) -> None:
@@ -115,7 +127,8 @@ class CUDAGraph:
         streams = [default, *[s for s in self.streams if s is not default]]
         draws = [RecordedDraws(s) for s in streams]  # their memory is not the graph's
         self.memory = graph_pool_handle() if pool is None else pool
-        self.allocator = xp.cuda.using_allocator(self.memory.malloc)
+        self.joins, malloc = joins_for(xp, self.memory.malloc)
+        self.allocator = xp.cuda.using_allocator(malloc)
         self.allocator.__enter__()
         self.stream = xp.cuda.get_current_stream()
         try:
@@ -125,9 +138,13 @@ class CUDAGraph:
             raise
         Capture.current = self.during = Capture(draws)
         STATE.captured = self.during.leaves
+        if self.joins is not None:
+            self.joins.begin()
 
     def capture_end(self) -> None:
         """Stop recording."""
+        if self.joins is not None:
+            self.joins.end()
         try:
             recorded = self.stream.end_capture()
         finally:
@@ -294,9 +311,16 @@ def record(
 
 
 def static_copy(t: Any) -> Any:
+    """Another tensor in memory of its own, whose dimensions lie in the same order."""
     array = t._array
     xp = devices.DEVICE.xp
-    copied = xp.array(array, order="C") if devices.is_device(t) else xp.asarray(array)
+    if devices.is_device(t):
+        strides = array.strides
+        order = sorted(range(array.ndim), key=lambda d: -strides[d])
+        back = sorted(range(array.ndim), key=order.__getitem__)
+        copied = xp.array(array.transpose(order), order="C").transpose(back)
+    else:
+        copied = xp.asarray(array)
     made: Any = wrap(copied)
     made._wants_grad = t._wants_grad
     return made

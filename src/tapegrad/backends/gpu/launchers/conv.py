@@ -22,6 +22,7 @@ from ..sources import conv as cuda_conv
 from . import pool as cupy_pool
 from . import resize as cupy_resize
 from .conv_products import Implicit
+from .depthwise import Depthwise
 from .kernels import BLOCK, I32, I64, SQUARE, Gpu, accumulator, real
 from .moves import MANY, U32, Plans
 from .pool import compiled, cut, windows
@@ -76,6 +77,9 @@ class Conv:
         self.one_window = groups == 1 and kernel == size and self.length == 1 and not any(low)
         self.one_tap = groups == 1 and self.taps == 1 and plain and size == out
         simple = self.depthwise or self.one_window or self.one_tap
+        self.tiled: Depthwise | None = None
+        if self.depthwise and Depthwise.takes(x_shape, w_shape, how):
+            self.tiled = Depthwise(gpu, x_shape, w_shape, y_shape, self.windows, how, dtype)
         self.implicit: Implicit | None = None
         if dtype is F32 and not simple and Implicit.takes(groups, x_shape, w_shape):
             self.implicit = Implicit(gpu, x_shape, w_shape, y_shape, self.windows, how[:3])
@@ -175,6 +179,9 @@ class Conv:
     def correlate(self, x: Any, w: Any, bias: Any) -> Any:
         """y from x."""
         if self.depthwise:
+            y = None if self.tiled is None else self.tiled.y_of(x, w, bias)
+            if y is not None:
+                return y
             y = self.new(self.y_shape)
             args = (U32(y.size), self.windows, self.by_channel, self.times)
             self.run("each_channel", y.size, (x, w, pointer(bias), y, *args))
@@ -202,6 +209,9 @@ class Conv:
     def x_of(self, y: Any, w: Any, bias: Any, merged: Any = None) -> Any:
         """What goes back from y to x; `merged` is y as a matrix, if somebody has it."""
         if self.depthwise:
+            x = None if self.tiled is None else self.tiled.x_of(y, w, bias)
+            if x is not None:
+                return x
             x = self.new(self.x_shape)
             sizes = (U32(x.size), self.windows, self.by_channel, self.times)
             self.run("each_channel_back", x.size, (y, w, pointer(bias), x, *sizes))
@@ -232,6 +242,9 @@ class Conv:
     def w_of(self, x: Any, y: Any, merged: Any = None) -> Any:
         """What goes back to the weights."""
         if self.depthwise:
+            parts = None if self.tiled is None else self.tiled.parts_of_w(x, y)
+            if parts is not None:
+                return self.added(parts)
             w = self.new(self.w_shape)
             kernel = compiled(self.gpu, NAMES[self.dtype], "each_channel_weight", cuda_conv.CONV)
             args = (U32(self.images * self.length), self.windows, self.by_channel, self.times)

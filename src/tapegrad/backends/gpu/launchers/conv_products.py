@@ -13,10 +13,11 @@ from ..sources import conv as cuda_conv
 from ..sources import conv_products as cuda_products
 from ..sources import products
 from ..sources import templates as cuda_source
-from ..sources.conv_products import DEPTH
+from ..sources.conv_products import DEPTH, TURNED
 from .conv_hopper import Geometry, WeightsPlan, WidePlan
 from .kernels import I32, NOTHING, Gpu
 from .moves import U32
+from .pool import windows as windows_of
 from .rms import is_aligned
 
 F32 = np.dtype(np.float32)
@@ -24,6 +25,8 @@ THREADS = (256,)
 STAGES = 3
 FEW_CHANNELS = 16  # below, most of a piece would be empty
 SHARES = 64  # into which the images are split at the most, for the gradient of the weights
+MOST_CHANNELS = 64  # that a block brings into another order
+GRID = 65535  # blocks along y
 ROUNDS = 3  # blocks for each multiprocessor
 
 
@@ -39,6 +42,15 @@ class Tile(NamedTuple):
 FEW_ROWS, MANY_ROWS = Tile(64, 128, 2), Tile(128, 128, 2)
 
 
+def widened(shape: Any) -> Any:
+    """A shape whose last dimension is so long that channels begin at multiples of 16 bytes."""
+    *lead, width = shape
+    height = math.prod(lead[2:])
+    while height * width % 4:
+        width += 1
+    return (*lead, width)
+
+
 class Implicit:
     """The kernels for one geometry: y from x, x from y, and the weights' gradient."""
 
@@ -51,6 +63,12 @@ class Implicit:
         self.windows = windows
         self.taps, self.length, self.whole = (math.prod(v[2:]) for v in (w, y, x))
         self.shapes = x, w, y
+        # With zeros at the ends of lines, which change nothing, Hopper's kernels do it.
+        self.inner: Implicit | None = None
+        shapes = widened(x), w, widened(y)
+        if shapes != self.shapes and gpu.hopper.there and pays(self.geometry):
+            table = windows_of(shapes[2][2:], shapes[0][2:], how[0], w[2:], how[1], how[2])
+            self.inner = Implicit(gpu, *shapes, table, how)
 
     @staticmethod
     def takes(groups: int, x: Any, w: Any) -> bool:
@@ -76,6 +94,15 @@ class Implicit:
             found = self.gpu.compiled[key] = (run, shared)
         return found  # type: ignore[no-any-return]
 
+    def chunks(self, size: int) -> tuple[int, Any]:
+        """How many channels a block brings into another order, and how many blocks there are."""
+        # So few that there are blocks for all multiprocessors.
+        few = self.features * self.channels // (self.gpu.blocks // 2) & -8
+        few = max(8, min(few, MOST_CHANNELS))
+        chunk = min(self.channels, few, TURNED // self.taps) if self.taps > 1 else 0
+        grid = (self.features, -(-self.channels // max(chunk, 1)))
+        return (chunk, grid) if chunk and grid[1] <= GRID else (0, self.gpu.grid(size))
+
     def by_taps(self, w: Any, back: bool) -> Any:
         """The weights as (rows, taps, channels)."""
         if self.taps == 1 and not back:
@@ -86,13 +113,26 @@ class Implicit:
         run(self.gpu.grid(w.size), THREADS, (w, out, *sizes, U32(w.size)))
         return out
 
-    def plan_wide(self, back: bool) -> WidePlan | None:
+    def as_long(self, given: Any, shape: Any) -> Any:
+        """An array with lines of another length: cut off, or with zeros at their ends."""
+        if given.shape == shape:
+            return given
+        out = self.gpu.xp.ndarray(shape, F32)
+        run, _ = self.kernel("as_long", FEW_ROWS, False, False)
+        sizes = (U32(given.shape[-1]), U32(shape[-1]), U32(out.size))
+        run(self.gpu.grid(out.size), THREADS, (given, out, *sizes))
+        return out
+
+    def wide_plan(self, back: bool) -> WidePlan | None:
         """A launch of the kernels for Hopper GPUs; None if there is none, or it would not pay."""
+        if back in self.wide:
+            return self.wide[back]
         hopper = self.gpu.hopper
-        if not hopper.there or not pays(self.geometry):
-            return None
-        plan = WidePlan(hopper, self.geometry, self.windows, back)
-        return None if plan.run is None else plan
+        self.wide[back] = None
+        if hopper.there and pays(self.geometry):
+            plan = WidePlan(hopper, self.geometry, self.windows, back)
+            self.wide[back] = None if plan.run is None else plan
+        return self.wide[back]
 
     @functools.cached_property
     def wide_weights(self) -> WeightsPlan | None:
@@ -105,12 +145,13 @@ class Implicit:
     def made(self, given: Any, w: Any, bias: Any, back: bool) -> Any:
         """y from x, or x from y."""
         shape = self.shapes[0 if back else 2]
+        if self.inner is not None and self.inner.wide_plan(back) is not None:
+            given = self.as_long(given, self.inner.shapes[2 if back else 0])
+            return self.as_long(self.inner.made(given, w, bias, back), shape)
         rows, channels = self.features, self.channels
         if back:
             rows, channels = channels, rows
-        if back not in self.wide:
-            self.wide[back] = self.plan_wide(back)
-        plan = self.wide[back]
+        plan = self.wide_plan(back)
         if plan is not None and is_aligned(given):
             return plan.made(given, self.by_taps(w, back), bias, shape)
         tile = FEW_ROWS if rows <= 64 else MANY_ROWS
@@ -126,6 +167,9 @@ class Implicit:
 
     def to_weights(self, x: Any, y: Any) -> Any:
         size = math.prod(self.shapes[1])
+        if self.inner is not None and self.inner.wide_weights is not None:
+            shapes = self.inner.shapes
+            return self.inner.to_weights(self.as_long(x, shapes[0]), self.as_long(y, shapes[2]))
         wide = self.wide_weights
         if wide is not None and is_aligned(x, y):
             return self.added(wide.made(x, y, size))
@@ -151,8 +195,9 @@ class Implicit:
         count, size = parts.shape
         out = self.gpu.xp.ndarray(self.shapes[1], F32)
         run, _ = self.kernel("weights_end", FEW_ROWS, False, False)
-        sizes = (I32(count), I32(self.taps), I32(self.channels), U32(size))
-        run(self.gpu.grid(size), THREADS, (parts, out, *sizes))
+        chunk, grid = self.chunks(size)
+        sizes = (count, self.taps, self.channels, chunk)
+        run(grid, THREADS, (parts, out, *[I32(n) for n in sizes], U32(size)))
         return out
 
 

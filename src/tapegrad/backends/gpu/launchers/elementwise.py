@@ -464,6 +464,16 @@ def gradients(each: Each, op: Op) -> Callable[..., Any]:
         return each.pull(formula, grad, others, numbers)
 
     def run(node: Any, grad: Any, kept: Any) -> Any:
+        joins = each.gpu.joins
+        if joins is None:
+            return all_of(node, grad, kept)
+        joins.versions = node._cells[2::3]
+        try:
+            return all_of(node, grad, kept)
+        finally:
+            joins.versions = ()
+
+    def all_of(node: Any, grad: Any, kept: Any) -> Any:
         found: list[Any] = []
         for i, edge in enumerate(node._edges):
             g = None

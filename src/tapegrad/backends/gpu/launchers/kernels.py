@@ -36,6 +36,8 @@ LONG = 1 << 16  # elements up to which one block adds up a row by itself
 class Gpu:
     """Compiled kernels and cuBLAS, for one array module."""
 
+    joins: Any = None  # of ../joins.py, while a graph is recorded
+
     def __init__(self, xp: Any) -> None:
         self.xp = xp
         cublas.learn_bfloat16()  # plans are made for the dtypes that are known

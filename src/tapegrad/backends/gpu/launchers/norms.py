@@ -6,6 +6,7 @@ launch needs besides its arrays is worked out once for arrays that lie alike.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -16,6 +17,8 @@ from ....core.layout import empty
 from ..cublas import NAMES
 from ..sources import norms as cuda_norms
 from ..sources import templates as cuda_source
+from ..sources.joins import PLAIN
+from ..sources.norm_columns import COLUMNS
 from . import rms as cupy_rms
 from .kernels import I32, NOTHING, Gpu, accumulator, real
 from .moves import MANY, U32, Plans, contiguous, opaque
@@ -35,19 +38,22 @@ OWNED = 16384  # elements that one block may have all of
 TALL = 512  # rows that one block may have all of
 PIECE = 4096  # elements that are worth a block
 ACROSS = 32  # columns of a block
+SOURCES = {"SETS": cuda_norms.SETS, "COLUMNS": COLUMNS, "FOLLOW": cuda_norms.FOLLOW}
 FIXED = "norm_fixed"  # has no sums to wait for: one launch of small parts
 
 
 class Launch:
     """A kernel with its grid, block and last argument."""
 
-    __slots__ = ("block", "grid", "run", "sizes")
+    __slots__ = ("again", "block", "channels", "grid", "run", "sizes")
 
     def __init__(self, run: Any, grid: tuple[int, ...], block: tuple[int, int], sizes: Any) -> None:
         self.run = run
         self.grid = grid
         self.block = block
         self.sizes = sizes
+        self.again: Any = None  # makes the kernel that does ops of sources/joins.py too
+        self.channels = 0
 
 
 class Norm:
@@ -66,18 +72,29 @@ class Norm:
         self.idle = (NOTHING, NOTHING, NOTHING, real(dtype, 0), real(dtype, 0))
         self.strides: Shape | None = None  # of the result, if it is not contiguous
 
-    def set_launches(self, kernels: Any, way: str, grid: Any, block: Any, table: Any) -> None:
+    def set_launches(
+        self, kernels: Any, way: str, grid: Any, block: Any, table: Any, channels: int
+    ) -> None:
         """One launch, or two for a grid with several parts; `kernels(name)` compiles."""
+
+        def launch(name: str) -> Launch:
+            made = Launch(kernels(name), grid, block, table)
+            made.again, made.channels = functools.partial(kernels, name), channels
+            return made
+
         name = way
         if way != FIXED:
             name = f"{way}_whole"
             if grid[1] > 1:
-                self.parts = Launch(kernels(f"{way}_parts"), grid, block, table)
+                self.parts = launch(f"{way}_parts")
                 name = f"{way}_apply"
-        self.apply = Launch(kernels(name), grid, block, table)
+        self.apply = launch(name)
 
-    def standardize(self, array: Any, x: Any, args: tuple[Any, ...], running: Any = None) -> None:
-        """Run `norm`: with parameters and results, and `array` to make arrays with."""
+    def standardize(self, array: Any, x: Any, args: tuple[Any, ...], running: Any = None) -> Any:
+        """Run `norm`: with parameters and results, and `array` to make arrays with.
+
+        What the last kernel was started with is returned.
+        """
         if running is None:
             running = self.idle
         first, apply = self.parts, self.apply
@@ -85,7 +102,9 @@ class Norm:
             parts = array(self.parts_shape, self.wide)
             first.run(first.grid, first.block, (x, parts, first.sizes))
             args = (parts, *args)
-        apply.run(apply.grid, apply.block, (x, *args, self.number, *running, apply.sizes))
+        args = (x, *args, self.number, *running, apply.sizes)
+        apply.run(apply.grid, apply.block, args)
+        return args
 
 
 class Norms:
@@ -108,13 +127,17 @@ class Norms:
         parameter: Any,
         kept: Any,
         wide: int = 1,
+        joined: str = PLAIN,
     ) -> Any:
-        """A kernel of sources/norms.py for dtypes of the input, of parameters and of statistics."""
-        key = (source, name, dtype, parameter, kept, wide)
+        """A kernel of sources/norms.py for dtypes of the input, of parameters and of statistics.
+
+        `joined` is what it does besides, as sources/joins.py says it.
+        """
+        key = (source, name, dtype, parameter, kept, wide, joined)
         found = self.compiled.get(key)
         if found is None:
             setting = cuda_norms.setting(NAMES[parameter], NAMES[kept], wide)
-            parts = (setting, getattr(cuda_norms, source))
+            parts = (setting, joined, SOURCES[source])
             found = cuda_source.compiled(self.gpu.xp, NAMES[dtype], name, *parts)
             self.compiled[key] = found
         return found
@@ -126,8 +149,8 @@ class Norms:
     ) -> Norm:
         """`norm`, `back` or FIXED of sets, as sources/norms.py describes them."""
 
-        def kernels(name: str) -> Any:
-            return self.kernel("SETS", name, *dtypes, wide)
+        def kernels(name: str, joined: str = PLAIN) -> Any:
+            return self.kernel("SETS", name, *dtypes, wide, joined)
 
         plan = Norm(dtypes[0], number)
         plan.more = (NOTHING,)
@@ -143,7 +166,8 @@ class Norms:
         table["sizes"] = (*sizes, part)
         table["channels"], table["steps"] = channels, steps
         block = team(part // wide) if way == FIXED or parts == 1 else (256, 1)
-        plan.set_launches(kernels, way, (-(-count // block[1]), parts), block, opaque(table))
+        grid = (-(-count // block[1]), parts)
+        plan.set_launches(kernels, way, grid, block, opaque(table), count)
         plan.parts_shape = (count, parts, 2)
         return plan
 
@@ -152,8 +176,8 @@ class Norms:
     ) -> Norm:
         """The same of the columns of a matrix."""
 
-        def kernels(name: str) -> Any:
-            return self.kernel("COLUMNS", name, *dtypes, wide)
+        def kernels(name: str, joined: str = PLAIN) -> Any:
+            return self.kernel("COLUMNS", name, *dtypes, wide, joined)
 
         plan = Norm(dtypes[0], number)
         across = -(-n // ACROSS)
@@ -167,7 +191,7 @@ class Norms:
         table = np.zeros((), MATRIX)
         table["rows"], table["columns"], table["part"] = rows, n, part
         block = (8, 32) if wide == 4 else (32, 16)
-        plan.set_launches(kernels, way, (across, parts), block, opaque(table))
+        plan.set_launches(kernels, way, (across, parts), block, opaque(table), n)
         plan.parts_shape = (parts, 2, n)
         return plan
 
@@ -333,7 +357,9 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
         shape = x.shape
         out, stats = norms.room(shape, dtype, plan.strides), ndarray((3, shape[1]), plan.wide)
         results = (out, stats, *plan.more)
-        plan.standardize(ndarray, x, (pointer(weight), pointer(bias), *results), running)
+        made = plan.standardize(ndarray, x, (pointer(weight), pointer(bias), *results), running)
+        if norms.gpu.joins is not None:
+            norms.gpu.joins.normalized(plan.apply, made, out, (x, stats))
         return out, stats
 
     @backend.override("native_batch_norm")
@@ -375,7 +401,10 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
         out = norms.room(x.shape, dtype, plan.strides)
         apply = plan.apply
         arrays = (x, pointer(weight), pointer(bias), out, mean, var)
-        apply.run(apply.grid, apply.block, (*arrays, plan.number, apply.sizes))
+        args = (*arrays, plan.number, apply.sizes)
+        apply.run(apply.grid, apply.block, args)
+        if norms.gpu.joins is not None:
+            norms.gpu.joins.normalized(apply, args, out)
         return out
 
     def pulled(
@@ -412,13 +441,18 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
             *(stats, pointer(more), plan.number, pointer(weight), out),
             *(pointer(to_weight), pointer(to_bias), I32(training), apply.sizes),
         )
+        launches: list[tuple[Launch, tuple[Any, ...]]] = []
         if first is not None:
             parts: Any = NOTHING
             if training or biased or weight is not None:
                 parts = ndarray(plan.parts_shape, plan.wide)
-                first.run(first.grid, first.block, (grad, x, stats, parts, first.sizes))
+                launches.append((first, (x, stats, parts, first.sizes)))
             args = (parts, *args)
-        apply.run(apply.grid, apply.block, (grad, x, *args))
+        launches.append((apply, (x, *args)))
+        joins = norms.gpu.joins
+        if joins is None or not joins.pulls(grad, (x, stats), launches):
+            for launch, given in launches:
+                launch.run(launch.grid, launch.block, (grad, *given))
         return out, to_weight, to_bias
 
     @backend.override("native_batch_norm_backward")

@@ -11,9 +11,11 @@ conv.py, INSTRUCTIONS of products.py, and
 from __future__ import annotations
 
 DEPTH = 32  # of a piece
+TURNED = 4096  # elements that a block brings into another order
 
 IMPLICIT = r"""
 #define BK 32
+#define TURNED 4096
 #define THREADS 256
 #define WM (BM / DOWN)
 #define WN (BN * DOWN / 8)
@@ -254,6 +256,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) to_weights(
         }
     }
 }
+// Lines of `from` elements as lines of `to`, with zeros behind them if those are longer.
+extern "C" __global__ void as_long(const float* __restrict__ x, float* __restrict__ out,
+        unsigned from, unsigned to, unsigned n) {
+    EACH(i, n) {
+        unsigned line = (unsigned)i / to, at = (unsigned)i - line * to;
+        out[i] = at < from ? x[(i64)line * from + at] : 0.0f;
+    }
+}
 // Weights (features, channels, taps) as (features, taps, channels), or (channels, taps, features)
 // on the way back: the last one is what products run along.
 extern "C" __global__ void by_taps(const float* __restrict__ w, float* __restrict__ out,
@@ -265,15 +275,32 @@ extern "C" __global__ void by_taps(const float* __restrict__ w, float* __restric
         out[i] = w[((i64)f * channels + c) * taps + tap];
     }
 }
-// The sum of the parts, in their order, as (features, channels, taps).
+// The sum of the parts, in their order, as (features, channels, taps). A block takes `chunk`
+// channels of a feature, so that it reads and writes neighbours; 0: in the order of the result.
 extern "C" __global__ void weights_end(const float* __restrict__ parts, float* __restrict__ out,
-        int count, int taps, int channels, unsigned n) {
-    EACH(i, n) {
-        unsigned tap = i % taps, c = i / taps % channels, f = i / taps / channels;
-        const float* from = parts + ((i64)f * taps + tap) * channels + c;
-        float total = 0;
-        for (int p = 0; p < count; p++) total += from[(i64)p * n];
-        out[i] = total;
+        int count, int taps, int channels, int chunk, unsigned n) {
+    __shared__ float turned[TURNED];
+    if (!chunk) {
+        EACH(i, n) {
+            unsigned tap = i % taps, c = i / taps % channels, f = i / taps / channels;
+            const float* from = parts + ((i64)f * taps + tap) * channels + c;
+            float total = 0;
+            for (int p = 0; p < count; p++) total += from[(i64)p * n];
+            out[i] = total;
+        }
+        return;
     }
+    int first = blockIdx.y * chunk, own = min(chunk, channels - first);
+    for (int i = threadIdx.x; i < own * taps; i += blockDim.x) {
+        int tap = i / own, c = i - tap * own;
+        const float* from = parts + ((i64)blockIdx.x * taps + tap) * channels + first + c;
+        float total = 0;
+        #pragma unroll 8
+        for (int p = 0; p < count; p++) total += from[(i64)p * n];
+        turned[c * taps + tap] = total;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < own * taps; i += blockDim.x)
+        out[((i64)blockIdx.x * channels + first) * taps + i] = turned[i];
 }
 """

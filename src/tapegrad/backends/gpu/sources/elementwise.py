@@ -9,23 +9,29 @@ from __future__ import annotations
 from ....expressions.cuda import FUNCTIONS
 
 FORMULA = FUNCTIONS + "%(formula)s"
+# As many neighbours as 16 bytes have of half precision, or four.
+NEIGHBOURS = r"""
+#define MANY (sizeof(T) == 2 ? 8 : 4)
+struct alignas(16) Many { T v[MANY]; };
+"""
 COUNT = r"""
 extern "C" __global__ void count_on(T* x, i64 n, i64 by) { EACH(i, n) x[i] += (T)by; }
 """
 # All arrays are contiguous.
 UNARY = (
-    FORMULA
+    NEIGHBOURS
+    + FORMULA
     + r"""
 extern "C" __global__ void unary(const T* __restrict__ x, T* __restrict__ y, i64 n%(numbers)s) {
-    i64 fours = aligned(x, y) ? n / 4 : 0;
-    EACH(i, fours) {
-        Four<T> f = ((const Four<T>*)x)[i];
+    i64 many = aligned(x, y) ? n / MANY : 0;
+    EACH(i, many) {
+        Many f = ((const Many*)x)[i];
         #pragma unroll
-        for (int j = 0; j < 4; j++) { A a = LOAD(f.v + j); STORE(f.v + j, formula(a%(given)s)); }
-        ((Four<T>*)y)[i] = f;
+        for (int j = 0; j < MANY; j++) { A a = LOAD(f.v + j); STORE(f.v + j, formula(a%(given)s)); }
+        ((Many*)y)[i] = f;
     }
-    EACH(i, n - 4 * fours) {
-        i64 k = 4 * fours + i;
+    EACH(i, n - MANY * many) {
+        i64 k = MANY * many + i;
         A a = LOAD(x + k); STORE(y + k, formula(a%(given)s));
     }
 }
@@ -33,25 +39,26 @@ extern "C" __global__ void unary(const T* __restrict__ x, T* __restrict__ y, i64
 )
 # `once`: the first array is one element, which goes with all of the others.
 BINARY = (
-    FORMULA
+    NEIGHBOURS
+    + FORMULA
     + r"""
 extern "C" __global__ void binary(const T* __restrict__ x, const T* __restrict__ y,
         T* __restrict__ z, i64 n%(numbers)s) {
     const bool once = %(once)s;
-    i64 fours = aligned(once ? y : x, y, z) ? n / 4 : 0;
+    i64 many = aligned(once ? y : x, y, z) ? n / MANY : 0;
     A a = LOAD(x);
-    EACH(i, fours) {
-        Four<T> f, g = ((const Four<T>*)y)[i];
-        if (!once) f = ((const Four<T>*)x)[i];
+    EACH(i, many) {
+        Many f, g = ((const Many*)y)[i];
+        if (!once) f = ((const Many*)x)[i];
         #pragma unroll
-        for (int j = 0; j < 4; j++) {
+        for (int j = 0; j < MANY; j++) {
             if (!once) a = LOAD(f.v + j);
             A b = LOAD(g.v + j); STORE(g.v + j, formula(a, b%(given)s));
         }
-        ((Four<T>*)z)[i] = g;
+        ((Many*)z)[i] = g;
     }
-    EACH(i, n - 4 * fours) {
-        i64 k = 4 * fours + i;
+    EACH(i, n - MANY * many) {
+        i64 k = MANY * many + i;
         if (!once) a = LOAD(x + k);
         A b = LOAD(y + k); STORE(z + k, formula(a, b%(given)s));
     }
@@ -85,25 +92,26 @@ extern "C" __global__ void mixed(const X* __restrict__ x, const Y* __restrict__ 
 """
 )
 TERNARY = (
-    FORMULA
+    NEIGHBOURS
+    + FORMULA
     + r"""
 extern "C" __global__ void ternary(const T* __restrict__ x, const T* __restrict__ y,
         const T* __restrict__ z, T* __restrict__ out, i64 n%(numbers)s) {
     const bool once = %(once)s;
-    i64 fours = aligned(once ? y : x, y) && aligned(z, out) ? n / 4 : 0;
+    i64 many = aligned(once ? y : x, y) && aligned(z, out) ? n / MANY : 0;
     A a = LOAD(x);
-    EACH(i, fours) {
-        Four<T> f, g = ((const Four<T>*)y)[i], h = ((const Four<T>*)z)[i];
-        if (!once) f = ((const Four<T>*)x)[i];
+    EACH(i, many) {
+        Many f, g = ((const Many*)y)[i], h = ((const Many*)z)[i];
+        if (!once) f = ((const Many*)x)[i];
         #pragma unroll
-        for (int j = 0; j < 4; j++) {
+        for (int j = 0; j < MANY; j++) {
             if (!once) a = LOAD(f.v + j);
             A b = LOAD(g.v + j), c = LOAD(h.v + j); STORE(g.v + j, formula(a, b, c%(given)s));
         }
-        ((Four<T>*)out)[i] = g;
+        ((Many*)out)[i] = g;
     }
-    EACH(i, n - 4 * fours) {
-        i64 k = 4 * fours + i;
+    EACH(i, n - MANY * many) {
+        i64 k = MANY * many + i;
         if (!once) a = LOAD(x + k);
         A b = LOAD(y + k), c = LOAD(z + k); STORE(out + k, formula(a, b, c%(given)s));
     }

@@ -1,8 +1,8 @@
-"""The CUDA C of batch, group and instance norm.
+"""The CUDA C of batch, group and instance norm; that of columns is apart.
 
 Variances come from numbers in registers, sixteen or eight at a time, whose means and squared
 distances are merged: one pass over memory, and no difference of large numbers. Before a source
-stand PRELUDE, MEANINGS and EACH of templates.py, and `setting(...)`.
+stand PRELUDE, MEANINGS and EACH of templates.py, `setting(...)`, and what joins.py says.
 """
 
 from __future__ import annotations
@@ -96,6 +96,9 @@ __device__ __forceinline__ Moments of_team(Moments m) {
     return m;
 }
 __device__ __forceinline__ A inverse_of(A var, A eps) { return 1 / sqrt(var + eps); }
+__device__ __forceinline__ A affine(A x, A mean, A scale, A shift) {
+    return fma(x - mean, scale, shift);
+}
 """
 
 RUNNING = r"""
@@ -140,6 +143,10 @@ struct Sets {
 #define STEP (blockDim.x * WIDE)
 #define FIRST (start + threadIdx.x * WIDE)
 #define AT_ONCE (WIDE == 4 ? 4 : 8)
+// Of what joins.py says: how many sets have a line, and what the neighbours of a thread share.
+#define SETS p.count
+#define OF(v, c) v
+#define OF_LINE(set, c) set
 
 __device__ __forceinline__ i64 place(const Sets& p, unsigned set, unsigned piece, unsigned j) {
     return set * p.set_step + piece * p.piece_step + (j - piece * p.length);
@@ -174,10 +181,11 @@ __device__ __forceinline__ Moments moments_of(const T* __restrict__ x, const Set
 }
 __device__ __forceinline__ void standardize(const T* __restrict__ x, const P* __restrict__ w,
         const P* __restrict__ b, T* __restrict__ y, const Sets& p, unsigned set, unsigned start,
-        unsigned end, A mean, A inverse) {
+        unsigned end, A mean, A inverse TAIL_PARAMS) {
     if (start >= end) return;
     unsigned channel = first_channel(p, set);
     A scale = w ? inverse * LOAD_P(w + channel) : inverse, shift = b ? LOAD_P(b + channel) : 0;
+    LINE(set, threadIdx.x == 0 && blockIdx.y == 0, scale, shift)
     #pragma unroll 4
     for (unsigned j = FIRST; j < end; j += STEP) {
         unsigned piece = j / p.length;
@@ -187,9 +195,11 @@ __device__ __forceinline__ void standardize(const T* __restrict__ x, const P* __
         }
         i64 at = place(p, set, piece, j);
         Wide<T> f = wide_at(x + at);
+        TAIL_READ(at)
         #pragma unroll
-        for (int c = 0; c < WIDE; c++) STORE(f.v + c, (LOAD(f.v + c) - mean) * scale + shift);
-        *(Wide<T>*)(y + at) = f;
+        for (int c = 0; c < WIDE; c++) STORE(f.v + c, affine(LOAD(f.v + c), mean, scale, shift));
+        if (y) *(Wide<T>*)(y + at) = f;
+        TAIL(at, f)
     }
 }
 // In one array as batch norm keeps them, or the reciprocal deviations in another.
@@ -204,13 +214,13 @@ __device__ __forceinline__ void keep(S* stats, S* more, const Sets& p, unsigned 
 
 extern "C" __global__ void __launch_bounds__(512) norm_whole(const T* __restrict__ x,
         const P* __restrict__ w, const P* __restrict__ b, T* __restrict__ y, S* __restrict__ stats,
-        S* __restrict__ more, A eps, RUNNING, const __grid_constant__ Sets p) {
+        S* __restrict__ more, A eps, RUNNING, const __grid_constant__ Sets p TAIL_PARAMS) {
     SHARE
     Moments m = of_team(moments_of(x, p, set, start, end));
     A var = m.square / p.size, inverse = inverse_of(var, eps);
     if (threadIdx.x == 0 && set < p.count)
         keep(stats, more, p, set, m.mean, inverse, var, RUNNING_TOO);
-    standardize(x, w, b, y, p, set, start, end, m.mean, inverse);
+    standardize(x, w, b, y, p, set, start, end, m.mean, inverse TAIL_TOO);
 }
 // Large sets: blocks find the moments of parts, and then all blocks merge those.
 extern "C" __global__ void __launch_bounds__(512) norm_parts(const T* __restrict__ x,
@@ -223,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(512) norm_parts(const T* __restrict
 extern "C" __global__ void __launch_bounds__(512) norm_apply(const T* __restrict__ x,
         const A* __restrict__ parts, const P* __restrict__ w, const P* __restrict__ b,
         T* __restrict__ y, S* __restrict__ stats, S* __restrict__ more, A eps, RUNNING,
-        const __grid_constant__ Sets p) {
+        const __grid_constant__ Sets p TAIL_PARAMS) {
     SHARE
     Moments m = {0, 0, 0};
     const A* part = parts + 2 * set * (i64)gridDim.y;
@@ -236,27 +246,29 @@ extern "C" __global__ void __launch_bounds__(512) norm_apply(const T* __restrict
     A var = m.square / p.size, inverse = inverse_of(var, eps);
     if (threadIdx.x == 0 && blockIdx.y == 0)
         keep(stats, more, p, set, m.mean, inverse, var, RUNNING_TOO);
-    standardize(x, w, b, y, p, set, start, end, m.mean, inverse);
+    standardize(x, w, b, y, p, set, start, end, m.mean, inverse TAIL_TOO);
 }
 // By given means and variances.
 extern "C" __global__ void __launch_bounds__(512) norm_fixed(const T* __restrict__ x,
         const P* __restrict__ w, const P* __restrict__ b, T* __restrict__ y,
         const P* __restrict__ means, const P* __restrict__ vars, A eps,
-        const __grid_constant__ Sets p) {
+        const __grid_constant__ Sets p TAIL_PARAMS) {
     SHARE
     if (start >= end) return;
     standardize(x, w, b, y, p, set, start, end, LOAD_P(means + set),
-                inverse_of(LOAD_P(vars + set), eps));
+                inverse_of(LOAD_P(vars + set), eps) TAIL_TOO);
 }
 
 // The sums of g, and of g times the distance of x from its mean.
 __device__ __forceinline__ Sums sums_of(const T* __restrict__ g, const T* __restrict__ x,
-        const Sets& p, unsigned set, unsigned start, unsigned end, A mean) {
+        const Sets& p, unsigned set, unsigned start, unsigned end, A mean PULL_PARAMS) {
     Sums s = {0, 0};
     #pragma unroll 4
     for (unsigned j = FIRST; j < end; j += STEP) {
         i64 at = place(p, set, j / p.length, j);
         Wide<T> f = wide_at(g + at), h = wide_at(x + at);
+        PULLED(at, f, h, set)
+        KEEP(at, f)
         #pragma unroll
         for (int c = 0; c < WIDE; c++) {
             A v = LOAD(f.v + c);
@@ -278,7 +290,7 @@ __device__ __forceinline__ Sums sums_of_parts(const A* __restrict__ parts, unsig
 // shares of g are `shift` and `scaling`.
 __device__ __forceinline__ void pull(const T* __restrict__ g, const T* __restrict__ x,
         const P* __restrict__ w, T* __restrict__ dx, const Sets& p, unsigned set, unsigned start,
-        unsigned end, A mean, A inverse, A shift, A scaling) {
+        unsigned end, A mean, A inverse, A shift, A scaling PULL_PARAMS) {
     if (start >= end) return;
     unsigned channel = first_channel(p, set);
     A weight = w ? LOAD_P(w + channel) : (A)1;
@@ -288,6 +300,7 @@ __device__ __forceinline__ void pull(const T* __restrict__ g, const T* __restric
         if (p.piece_channels && w) weight = LOAD_P(w + channel + piece);
         i64 at = place(p, set, piece, j);
         Wide<T> f = wide_at(g + at), h = wide_at(x + at);
+        PULLED(at, f, h, set)
         #pragma unroll
         for (int c = 0; c < WIDE; c++) {
             A v = LOAD(f.v + c) * weight - shift;
@@ -307,7 +320,7 @@ __device__ __forceinline__ A kept_inverse(const S* stats, const S* more, unsigne
 __device__ __forceinline__ void finish(const T* __restrict__ g, const T* __restrict__ x,
         const P* __restrict__ w, T* __restrict__ dx, P* __restrict__ dw, P* __restrict__ db,
         int training, const Sets& p, unsigned set, unsigned start, unsigned end, Sums s, A mean,
-        A inverse) {
+        A inverse PULL_PARAMS) {
     if (start >= end) return;
     if (threadIdx.x == 0 && blockIdx.y == 0) {
         if (dw) STORE_P(dw + set, s.two * inverse);
@@ -316,37 +329,38 @@ __device__ __forceinline__ void finish(const T* __restrict__ g, const T* __restr
     A share = training ? (w ? LOAD_P(w + first_channel(p, set)) : (A)1) / p.size : (A)0;
     if (!training) s.one = s.two = 0;  // infinite ones as well
     pull(g, x, w, dx, p, set, start, end, mean, inverse, s.one * share,
-         s.two * inverse * inverse * share);
+         s.two * inverse * inverse * share PULL_TOO);
 }
 extern "C" __global__ void __launch_bounds__(512) back_whole(const T* __restrict__ g,
         const T* __restrict__ x, const S* __restrict__ stats, const S* __restrict__ more, A eps,
         const P* __restrict__ w, T* __restrict__ dx, P* __restrict__ dw, P* __restrict__ db,
-        int training, const __grid_constant__ Sets p) {
+        int training, const __grid_constant__ Sets p PULL_PARAMS) {
     SHARE
     A mean = 0, inverse = 0;
     if (set < p.count) {
         mean = LOAD_S(stats + set);
         inverse = kept_inverse(stats, more, p.count, set, eps);
     }
-    Sums s = of_team(sums_of(g, x, p, set, start, end, mean));
-    finish(g, x, w, dx, dw, db, training, p, set, start, end, s, mean, inverse);
+    Sums s = of_team(sums_of(g, x, p, set, start, end, mean PULL_TOO));
+    finish(g, x, w, dx, dw, db, training, p, set, start, end, s, mean, inverse PULL_TOO);
 }
 extern "C" __global__ void __launch_bounds__(512) back_parts(const T* __restrict__ g,
         const T* __restrict__ x, const S* __restrict__ means, A* __restrict__ parts,
-        const __grid_constant__ Sets p) {
+        const __grid_constant__ Sets p PULL_PARAMS) {
     SHARE
     A mean = set < p.count ? LOAD_S(means + set / p.per_statistic) : (A)0;
-    Sums s = of_team(sums_of(g, x, p, set, start, end, mean));
+    Sums s = of_team(sums_of(g, x, p, set, start, end, mean PULL_TOO));
     A* part = parts + 2 * (set * (i64)gridDim.y + blockIdx.y);
     if (threadIdx.x == 0 && set < p.count) { part[0] = s.one; part[1] = s.two; }
 }
 extern "C" __global__ void __launch_bounds__(512) back_apply(const T* __restrict__ g,
         const T* __restrict__ x, const A* __restrict__ parts, const S* __restrict__ stats,
         const S* __restrict__ more, A eps, const P* __restrict__ w, T* __restrict__ dx,
-        P* __restrict__ dw, P* __restrict__ db, int training, const __grid_constant__ Sets p) {
+        P* __restrict__ dw, P* __restrict__ db, int training,
+        const __grid_constant__ Sets p PULL_PARAMS) {
     SHARE
     finish(g, x, w, dx, dw, db, training, p, set, start, end, sums_of_parts(parts, set),
-           LOAD_S(stats + set), kept_inverse(stats, more, p.count, set, eps));
+           LOAD_S(stats + set), kept_inverse(stats, more, p.count, set, eps) PULL_TOO);
 }
 // Group norm with weights, from the sums over every channel of every sample (`row_parts` of each);
 // blocks after those of the groups add up the samples for one channel's weight and bias.
@@ -354,7 +368,7 @@ extern "C" __global__ void __launch_bounds__(512) group_back(const T* __restrict
         const T* __restrict__ x, const A* __restrict__ rows, const S* __restrict__ means,
         const S* __restrict__ inverses, const P* __restrict__ w, T* __restrict__ dx,
         P* __restrict__ dw, P* __restrict__ db, unsigned samples, unsigned row_parts,
-        const __grid_constant__ Sets p) {
+        const __grid_constant__ Sets p PULL_PARAMS) {
     Sums s = {0, 0};
     if (blockIdx.x >= p.count) {
         if (blockIdx.y) return;
@@ -383,265 +397,7 @@ extern "C" __global__ void __launch_bounds__(512) group_back(const T* __restrict
     s = of_team(s);
     A inverse = LOAD_S(inverses + set);
     pull(g, x, w, dx, p, set, start, end, LOAD_S(means + set), inverse, s.one / p.size,
-         s.two * inverse * inverse / p.size);
-}
-"""
-)
-
-# Batch norm where channels lie next to each other: they are the columns of a matrix. A block takes
-# 32 of them (or fewer: a thread has WIDE), and of the rows `part` many.
-COLUMNS = (
-    TEAMS
-    + RUNNING
-    + r"""
-struct Matrix { unsigned rows, columns, part; };
-#define ACROSS 32
-#define DOWN 32
-#define AT_ONCE (WIDE == 4 ? 4 : 8)
-#define SHARE \
-    unsigned column = (blockIdx.x * blockDim.x + threadIdx.x) * WIDE; \
-    bool inside = column < p.columns; \
-    unsigned start = blockIdx.y * p.part, end = 0; \
-    if (inside) end = start + p.part < p.rows ? start + p.part : p.rows;
-#define EVERY(c) _Pragma("unroll") for (int c = 0; c < WIDE; c++)
-
-__device__ __forceinline__ Wide<T> row_at(const T* x, const Matrix& p, unsigned r, unsigned c) {
-    return wide_at(x + (i64)r * p.columns + c);
-}
-__device__ __forceinline__ void load(const P* __restrict__ w, unsigned column, A (&v)[WIDE]) {
-    EVERY(c) v[c] = LOAD_P(w + column + c);
-}
-
-__device__ __forceinline__ void moments_of(const T* __restrict__ x, const Matrix& p,
-        unsigned column, unsigned start, unsigned end, Moments (&m)[WIDE]) {
-    EVERY(c) m[c].n = m[c].mean = m[c].square = 0;
-    unsigned r = start + threadIdx.y;
-    for (; r + (AT_ONCE - 1) * blockDim.y < end; r += AT_ONCE * blockDim.y) {
-        A v[WIDE][AT_ONCE];
-        #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            Wide<T> f = row_at(x, p, r + i * blockDim.y, column);
-            EVERY(c) v[c][i] = LOAD(f.v + c);
-        }
-        EVERY(c) m[c] = merged(m[c], moments(v[c]));
-    }
-    for (; r < end; r += blockDim.y) {
-        Wide<T> f = row_at(x, p, r, column);
-        EVERY(c) { Moments one = {1, LOAD(f.v + c), 0}; m[c] = merged(m[c], one); }
-    }
-}
-// Over the threads of a column, for all of them.
-__device__ __forceinline__ void of_columns(Moments (&m)[WIDE]) {
-    __shared__ A counts[DOWN], means[DOWN][ACROSS], squares[DOWN][ACROSS];
-    unsigned y = threadIdx.y, x = threadIdx.x * WIDE;
-    for (unsigned o = blockDim.y;; o >>= 1) {
-        if (y < o) {
-            if (threadIdx.x == 0) counts[y] = m[0].n;
-            EVERY(c) { means[y][x + c] = m[c].mean; squares[y][x + c] = m[c].square; }
-        }
-        __syncthreads();
-        if (o == 1) break;
-        if (y < o / 2) {
-            EVERY(c) {
-                Moments b = {counts[y + o / 2], means[y + o / 2][x + c], squares[y + o / 2][x + c]};
-                m[c] = merged(m[c], b);
-            }
-        }
-    }
-    EVERY(c) { m[c].mean = means[0][x + c]; m[c].square = squares[0][x + c]; }
-}
-__device__ __forceinline__ void standardize(const T* __restrict__ x, const P* __restrict__ w,
-        const P* __restrict__ b, T* __restrict__ y, const Matrix& p, unsigned column,
-        unsigned start, unsigned end, const A (&mean)[WIDE], const A (&inverse)[WIDE]) {
-    if (start >= end) return;
-    A scale[WIDE], shift[WIDE];
-    EVERY(c) {
-        scale[c] = w ? inverse[c] * LOAD_P(w + column + c) : inverse[c];
-        shift[c] = b ? LOAD_P(b + column + c) : (A)0;
-    }
-    #pragma unroll 4
-    for (unsigned r = start + threadIdx.y; r < end; r += blockDim.y) {
-        Wide<T> f = row_at(x, p, r, column);
-        EVERY(c) STORE(f.v + c, (LOAD(f.v + c) - mean[c]) * scale[c] + shift[c]);
-        *(Wide<T>*)(y + (i64)r * p.columns + column) = f;
-    }
-}
-__device__ __forceinline__ void end_norm(const T* __restrict__ x, const P* __restrict__ w,
-        const P* __restrict__ b, T* __restrict__ y, S* __restrict__ stats, A eps, RUNNING,
-        const Matrix& p, unsigned column, unsigned start, unsigned end, const Moments (&m)[WIDE]) {
-    if (start >= end) return;
-    A mean[WIDE], inverse[WIDE];
-    EVERY(c) {
-        A var = m[c].square / p.rows;
-        mean[c] = m[c].mean; inverse[c] = inverse_of(var, eps);
-        if (threadIdx.y == 0 && blockIdx.y == 0) {
-            follow(RUNNING_TOO, column + c, mean[c], var);
-            STORE_S(stats + column + c, mean[c]);
-            STORE_S(stats + p.columns + column + c, inverse[c]);
-            STORE_S(stats + 2 * p.columns + column + c, var);
-        }
-    }
-    standardize(x, w, b, y, p, column, start, end, mean, inverse);
-}
-
-extern "C" __global__ void __launch_bounds__(512) norm_whole(const T* __restrict__ x,
-        const P* __restrict__ w, const P* __restrict__ b, T* __restrict__ y, S* __restrict__ stats,
-        A eps, RUNNING, const __grid_constant__ Matrix p) {
-    SHARE
-    Moments m[WIDE];
-    moments_of(x, p, column, start, end, m);
-    of_columns(m);
-    end_norm(x, w, b, y, stats, eps, RUNNING_TOO, p, column, start, end, m);
-}
-extern "C" __global__ void __launch_bounds__(512) norm_parts(const T* __restrict__ x,
-        A* __restrict__ parts, const __grid_constant__ Matrix p) {
-    SHARE
-    Moments m[WIDE];
-    moments_of(x, p, column, start, end, m);
-    of_columns(m);
-    A* part = parts + 2 * blockIdx.y * (i64)p.columns + column;
-    if (inside && threadIdx.y == 0) {
-        EVERY(c) { part[c] = m[c].mean; part[p.columns + c] = m[c].square; }
-    }
-}
-extern "C" __global__ void __launch_bounds__(512) norm_apply(const T* __restrict__ x,
-        const A* __restrict__ parts, const P* __restrict__ w, const P* __restrict__ b,
-        T* __restrict__ y, S* __restrict__ stats, A eps, RUNNING,
-        const __grid_constant__ Matrix p) {
-    SHARE
-    Moments m[WIDE];
-    EVERY(c) m[c].n = m[c].mean = m[c].square = 0;
-    for (unsigned i = threadIdx.y; inside && i < gridDim.y; i += blockDim.y) {
-        unsigned left = p.rows - i * p.part;
-        const A* part = parts + 2 * i * (i64)p.columns + column;
-        EVERY(c) {
-            Moments one = {(A)(left < p.part ? left : p.part), part[c], part[p.columns + c]};
-            m[c] = merged(m[c], one);
-        }
-    }
-    of_columns(m);
-    end_norm(x, w, b, y, stats, eps, RUNNING_TOO, p, column, start, end, m);
-}
-extern "C" __global__ void __launch_bounds__(512) norm_fixed(const T* __restrict__ x,
-        const P* __restrict__ w, const P* __restrict__ b, T* __restrict__ y,
-        const P* __restrict__ means, const P* __restrict__ vars, A eps,
-        const __grid_constant__ Matrix p) {
-    SHARE
-    if (start >= end) return;
-    A mean[WIDE], inverse[WIDE];
-    load(means, column, mean);
-    load(vars, column, inverse);
-    EVERY(c) inverse[c] = inverse_of(inverse[c], eps);
-    standardize(x, w, b, y, p, column, start, end, mean, inverse);
-}
-
-struct Kept { A mean[WIDE], inverse[WIDE]; };
-// Reciprocal deviations after the means, or (eps is not negative) variances elsewhere.
-__device__ __forceinline__ Kept kept_of(const S* stats, const S* more, const Matrix& p,
-        unsigned column, bool inside, A eps) {
-    Kept k;
-    EVERY(c) {
-        k.mean[c] = inside ? LOAD_S(stats + column + c) : (A)0;
-        const S* at = more ? more + column + c : stats + p.columns + column + c;
-        A found = inside ? LOAD_S(at) : (A)0;
-        k.inverse[c] = eps < 0 ? found : inverse_of(found, eps);
-    }
-    return k;
-}
-__device__ __forceinline__ void sums_of(const T* __restrict__ g, const T* __restrict__ x,
-        const Matrix& p, unsigned column, unsigned start, unsigned end, const A (&mean)[WIDE],
-        Sums (&s)[WIDE]) {
-    EVERY(c) s[c].one = s[c].two = 0;
-    #pragma unroll 4
-    for (unsigned r = start + threadIdx.y; r < end; r += blockDim.y) {
-        Wide<T> f = row_at(g, p, r, column), h = row_at(x, p, r, column);
-        EVERY(c) {
-            A v = LOAD(f.v + c);
-            s[c].one += v; s[c].two += v * (LOAD(h.v + c) - mean[c]);
-        }
-    }
-}
-__device__ __forceinline__ void of_columns(Sums (&s)[WIDE]) {
-    __shared__ A ones[DOWN][ACROSS], twos[DOWN][ACROSS];
-    unsigned y = threadIdx.y, x = threadIdx.x * WIDE;
-    EVERY(c) { ones[y][x + c] = s[c].one; twos[y][x + c] = s[c].two; }
-    for (unsigned o = blockDim.y / 2; o; o >>= 1) {
-        __syncthreads();
-        if (y < o) {
-            EVERY(c) {
-                ones[y][x + c] += ones[y + o][x + c];
-                twos[y][x + c] += twos[y + o][x + c];
-            }
-        }
-    }
-    __syncthreads();
-    EVERY(c) { s[c].one = ones[0][x + c]; s[c].two = twos[0][x + c]; }
-}
-__device__ __forceinline__ void finish(const T* __restrict__ g, const T* __restrict__ x,
-        const P* __restrict__ w, T* __restrict__ dx, P* __restrict__ dw, P* __restrict__ db,
-        int training, const Matrix& p, unsigned column, unsigned start, unsigned end,
-        const Sums (&s)[WIDE], const Kept& k) {
-    if (start >= end) return;
-    A shift[WIDE], scaling[WIDE], factor[WIDE];
-    EVERY(c) {
-        if (threadIdx.y == 0 && blockIdx.y == 0) {
-            if (dw) STORE_P(dw + column + c, s[c].two * k.inverse[c]);
-            if (db) STORE_P(db + column + c, s[c].one);
-        }
-        factor[c] = w ? k.inverse[c] * LOAD_P(w + column + c) : k.inverse[c];
-        shift[c] = training ? s[c].one / p.rows : (A)0;
-        scaling[c] = training ? s[c].two * k.inverse[c] * k.inverse[c] / p.rows : (A)0;
-    }
-    #pragma unroll 4
-    for (unsigned r = start + threadIdx.y; r < end; r += blockDim.y) {
-        Wide<T> f = row_at(g, p, r, column), h = row_at(x, p, r, column);
-        EVERY(c) {
-            A v = LOAD(f.v + c) - shift[c];
-            if (scaling[c] != 0) v -= (LOAD(h.v + c) - k.mean[c]) * scaling[c];
-            STORE(f.v + c, v * factor[c]);
-        }
-        *(Wide<T>*)(dx + (i64)r * p.columns + column) = f;
-    }
-}
-extern "C" __global__ void __launch_bounds__(512) back_whole(const T* __restrict__ g,
-        const T* __restrict__ x, const S* __restrict__ stats, const S* __restrict__ more, A eps,
-        const P* __restrict__ w, T* __restrict__ dx, P* __restrict__ dw, P* __restrict__ db,
-        int training, const __grid_constant__ Matrix p) {
-    SHARE
-    Kept k = kept_of(stats, more, p, column, inside, eps);
-    Sums s[WIDE];
-    sums_of(g, x, p, column, start, end, k.mean, s);
-    of_columns(s);
-    finish(g, x, w, dx, dw, db, training, p, column, start, end, s, k);
-}
-extern "C" __global__ void __launch_bounds__(512) back_parts(const T* __restrict__ g,
-        const T* __restrict__ x, const S* __restrict__ means, A* __restrict__ parts,
-        const __grid_constant__ Matrix p) {
-    SHARE
-    A mean[WIDE];
-    EVERY(c) mean[c] = inside ? LOAD_S(means + column + c) : (A)0;
-    Sums s[WIDE];
-    sums_of(g, x, p, column, start, end, mean, s);
-    of_columns(s);
-    A* part = parts + 2 * blockIdx.y * (i64)p.columns + column;
-    if (inside && threadIdx.y == 0) {
-        EVERY(c) { part[c] = s[c].one; part[p.columns + c] = s[c].two; }
-    }
-}
-extern "C" __global__ void __launch_bounds__(512) back_apply(const T* __restrict__ g,
-        const T* __restrict__ x, const A* __restrict__ parts, const S* __restrict__ stats,
-        const S* __restrict__ more, A eps, const P* __restrict__ w, T* __restrict__ dx,
-        P* __restrict__ dw, P* __restrict__ db, int training, const __grid_constant__ Matrix p) {
-    SHARE
-    Sums s[WIDE];
-    EVERY(c) s[c].one = s[c].two = 0;
-    for (unsigned i = threadIdx.y; parts && inside && i < gridDim.y; i += blockDim.y) {
-        const A* part = parts + 2 * i * (i64)p.columns + column;
-        EVERY(c) { s[c].one += part[c]; s[c].two += part[p.columns + c]; }
-    }
-    of_columns(s);
-    Kept k = kept_of(stats, more, p, column, inside, eps);
-    finish(g, x, w, dx, dw, db, training, p, column, start, end, s, k);
+         s.two * inverse * inverse / p.size PULL_TOO);
 }
 """
 )

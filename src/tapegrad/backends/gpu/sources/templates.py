@@ -21,9 +21,13 @@ __device__ __forceinline__ float from_bfloat16(u16 b) {
     return __uint_as_float(((unsigned)b) << 16);
 }
 __device__ __forceinline__ u16 to_bfloat16(float f) {
+    if (f != f) return (u16)0x7fc0;
+#if __CUDA_ARCH__ >= 800
+    u16 b; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b) : "f"(f)); return b;
+#else
     unsigned u = __float_as_uint(f);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (u16)0x7fc0;
     return (u16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
 }
 template <typename X> __device__ __forceinline__ X warp_sum(X x) {
     for (int o = 16; o; o >>= 1) x += __shfl_xor_sync(0xffffffffu, x, o);
