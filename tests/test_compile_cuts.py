@@ -483,6 +483,24 @@ def a_state_that_goes_on(b: Bench) -> Any:
     return step
 
 
+@case(0)
+def layer_by_layer(b: Bench) -> Any:
+    def step(x: Any) -> Any:
+        outs = []
+        h = x
+        for layer in b.net:
+            h = layer(h)
+            outs.append(h)
+            if h.abs().max().item() > 1e6:
+                break
+        loss = sum(h.square().mean() for h in outs)
+        b.update(loss)
+        b.log.append([h.sum().item() for h in outs][-1])
+        return loss
+
+    return step
+
+
 @case(12)
 def functions_inside(b: Bench) -> Any:
     def step(x: Any) -> Any:

@@ -188,7 +188,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    "start", [0, 10, *[pytest.param(i, marks=pytest.mark.slow) for i in range(20, 400, 10)]]
+    "start", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(10, 200, 10)]]
 )
 def test_random_steps_with_lines_that_are_not_recorded(start: int) -> None:
     replayed = 0
@@ -200,4 +200,4 @@ def test_random_steps_with_lines_that_are_not_recorded(start: int) -> None:
         wrong = [i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if not same(a, b)]
         assert not wrong, (seed, source, wrong[:3])
         replayed += replays(step) > 0
-    assert replayed >= 9
+    assert replayed >= 8

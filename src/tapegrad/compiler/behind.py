@@ -19,7 +19,7 @@ from typing import Any
 from ..autograd.api import grad
 from ..autograd.node import AccumulateGrad
 from ..autograd.starts import edge_of
-from ..core.base import Node, TensorBase, wrap
+from ..core.base import Node, TensorBase, next_seq, wrap
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE, modes_set_to
 from .outside import CompiledFunctionBackward, Doorway, closed
@@ -48,7 +48,9 @@ def history(t: Any) -> Any:
 def described(node: Any, order: dict[Any, int]) -> Any:
     if node._is_leaf:
         return id(node.tensor())
-    kind = node.outside.serial if type(node) is CompiledFunctionBackward else node._op.name
+    kind = node.name() if node._op is None else node._op.name
+    if type(node) is CompiledFunctionBackward:
+        kind = node.outside.serial
     return kind, node._edge_slots, tuple([None if e is None else order[e] for e in node._edges])
 
 
@@ -61,7 +63,7 @@ def nodes_behind(tensors: list[Any]) -> list[Any] | None:
         if node in found:
             continue
         found[node] = None
-        is_known = node._op is not None or type(node) is CompiledFunctionBackward
+        is_known = node._op is not None or type(node) in (CompiledFunctionBackward, Doorway)
         if node._is_leaf:
             is_known = type(node) is AccumulateGrad and not node.follows
         elif node._hooks is not None or node._packed or node._on_tensors:
@@ -86,6 +88,14 @@ def join(inputs: list[Any], values: Any) -> Behind | None:
     return behind
 
 
+def separate(inputs: list[Any], behind: Behind) -> None:
+    """After a call: what is left of its graph leads to the history of the arguments again."""
+    for i, value in zip(behind.places, behind.values, strict=True):
+        door = inputs[i]._node
+        node, slot = edge_of(value)  # type: ignore[misc]
+        door._edges, door._edge_slots, door.leads_behind = (node,), (slot,), False
+
+
 def is_leaf_of(value: Any) -> bool:
     return bool(edge_of(value)[0]._is_leaf)  # type: ignore[index]
 
@@ -104,7 +114,7 @@ class Behind(Node):
         self._leaves = (*values, *self.leaves)
         self._frees = True
         self._kept = ()  # None once it is freed
-        self._seq = min([edge_of(t)[0]._seq for t in values])  # type: ignore[index]
+        self._seq = next_seq()
 
     def name(self) -> str:
         return "AliasBackward0"
