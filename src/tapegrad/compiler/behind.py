@@ -82,16 +82,15 @@ def join(inputs: list[Any], values: Any) -> Behind | None:
     if found is None:
         return None
     behind = Behind([values[i] for i in places], places, [n for n in found if n._is_leaf])
-    for slot, i in enumerate(places):
-        inputs[i]._node._edges, inputs[i]._node._edge_slots = (behind,), (slot,)
-        inputs[i]._node.leads_behind = True
+    behind.doors = [inputs[i]._node for i in places]  # which a write into one may replace
+    for slot, door in enumerate(behind.doors):
+        door._edges, door._edge_slots, door.leads_behind = (behind,), (slot,), True
     return behind
 
 
-def separate(inputs: list[Any], behind: Behind) -> None:
+def separate(behind: Behind) -> None:
     """After a call: what is left of its graph leads to the history of the arguments again."""
-    for i, value in zip(behind.places, behind.values, strict=True):
-        door = inputs[i]._node
+    for door, value in zip(behind.doors, behind.values, strict=True):
         node, slot = edge_of(value)  # type: ignore[misc]
         door._edges, door._edge_slots, door.leads_behind = (node,), (slot,), False
 
@@ -108,6 +107,7 @@ class Behind(Node):
         self.values = values
         self.places = places
         self.leaves = [node.tensor() for node in ends]
+        self.doors: list[Any] = []
         self.step: BehindStep | None = None  # the last one that was recorded
         self._outputs = tuple([(t._array.shape, t._array.dtype) for t in values])
         self._edges = tuple(ends)

@@ -110,7 +110,7 @@ class Recording:
         for step in [*needed, *[step for each in passes for step in each.steps]]:
             self.filled.update({id(memory(x)): memory(x) for x in step.made})
         found = recorder.externals.values()
-        before = recorder.gradients_before()
+        before = recorder.gradients_before("grad" in seen.needed.names)
         self.gradients_before = [
             (t, None, None) if g is None else (t, g._array, g._version_cell()) for t, g in before
         ]

@@ -102,7 +102,7 @@ class Seen:
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
         if behind is not None:
-            separate(self.inputs, behind)
+            separate(behind)
         if self.outside is None:  # else the leaves get their gradients later
             self.hooks = hooks
             self.guards.take_over(hooks)
