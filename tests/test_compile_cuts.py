@@ -483,6 +483,24 @@ def a_state_that_goes_on(b: Bench) -> Any:
     return step
 
 
+@case(0)
+def layer_by_layer(b: Bench) -> Any:
+    def step(x: Any) -> Any:
+        outs = []
+        h = x
+        for layer in b.net:
+            h = layer(h)
+            outs.append(h)
+            if h.abs().max().item() > 1e6:
+                break
+        loss = sum(h.square().mean() for h in outs)
+        b.update(loss)
+        b.log.append([h.sum().item() for h in outs][-1])
+        return loss
+
+    return step
+
+
 @case(12)
 def functions_inside(b: Bench) -> Any:
     def step(x: Any) -> Any:
@@ -829,6 +847,25 @@ def test_functions_that_are_returned() -> None:
             warnings.simplefilter("ignore")
             found = [compiled(tg.ones(3) * i)().sum().item() for i in range(6)]
         assert len(set(found)) == 6
+
+
+def test_gradients_that_are_looked_at() -> None:
+    """A recording is for the gradient that it read, and for there being none."""
+    w = tg.ones(3, requires_grad=True)
+
+    def reads(x: Any) -> Any:
+        return ((x * w.grad).tanh().exp() + x).cos().sum()
+
+    def asks(x: Any) -> Any:
+        return ((x * (1 if w.grad is None else 2)).tanh().exp() + x).cos().sum()
+
+    for function, early in ((reads, tg.ones(3)), (asks, None)):
+        compiled = tg.compile(function, fullgraph=True)
+        for i in range(12):
+            w.grad = None if early is None else early.clone()
+            if i > 5:
+                w.grad = tg.full((3,), 2.0)
+            assert compiled(tg.ones(3)).item() == pytest.approx(function(tg.ones(3)).item())
 
 
 def test_a_leaf_that_is_returned() -> None:

@@ -30,7 +30,7 @@ READS = (
     "note({0})",
     "state['count'] += 1; state['last'] = {0}.detach().mean().item()",
     "log.append(tuple({0}.shape)); seen.append({0}.detach())",
-    "print(round({0}.mean().item(), 3), file=out)",
+    "print(round({0}.mean().item() + 1, 3), file=out)",
 )
 # What comes between the model and its loss; `{0}` is the value.
 MIDDLE = (
@@ -39,6 +39,15 @@ MIDDLE = (
     "{0} = noisy({0})",
     "{0} = F.dropout({0}, 0.2)",
     "{0} = torch.where({0} > 0, {0}, {0} * 0.1)",
+    "{0} = {0} if {0}.sum().item() > 0 else -{0}",
+    "for j in range(2):\n    {0} = {0}.tanh() * (j + 1)\n    log.append({0}.sum().item())",
+    "kept = [{0}]\nfor j in range(2):\n    kept.append(kept[-1].sin() + {0})\n    note(kept[-1])\n"
+    "{0} = torch.stack(kept).sum(0)",
+    "with torch.no_grad():\n    base = {0}.mean()\n    log.append(base.item())\n{0} = {0} - base",
+    "try:\n    {0} = {0}.exp()\n    if {0}.max().item() > 4: raise ValueError('large')\n"
+    "except ValueError as e:\n    log.append(str(e))\n    {0} = {0}.clamp(max=1.0)",
+    "total = sum(p.square().sum() for p in params)\nnote(total)\n{0} = {0} + 0.01 * total",
+    "{0}.mul_(0.5 if {0}.mean().item() > 0 else 0.25)",
 )
 # After the backward pass.
 LATER = (
@@ -48,6 +57,7 @@ LATER = (
     "with torch.no_grad():\n    worst = max([p.grad.norm() for p in params])\n    note(worst)",
     "if loss.item() > 5000.0: raise ValueError('it grows')",
     "counted(1)",
+    "other = model(x).square().mean()\nnote(other)\nother.backward()",
     "pass",
 )
 BLOCKS = (
@@ -188,7 +198,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    "start", [0, 10, *[pytest.param(i, marks=pytest.mark.slow) for i in range(20, 400, 10)]]
+    "start", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(10, 200, 10)]]
 )
 def test_random_steps_with_lines_that_are_not_recorded(start: int) -> None:
     replayed = 0
@@ -200,4 +210,4 @@ def test_random_steps_with_lines_that_are_not_recorded(start: int) -> None:
         wrong = [i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if not same(a, b)]
         assert not wrong, (seed, source, wrong[:3])
         replayed += replays(step) > 0
-    assert replayed >= 9
+    assert replayed >= 8

@@ -19,7 +19,7 @@ from typing import Any
 from ..autograd.api import grad
 from ..autograd.node import AccumulateGrad
 from ..autograd.starts import edge_of
-from ..core.base import Node, TensorBase, wrap
+from ..core.base import Node, TensorBase, next_seq, wrap
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE, modes_set_to
 from .outside import CompiledFunctionBackward, Doorway, closed
@@ -48,7 +48,9 @@ def history(t: Any) -> Any:
 def described(node: Any, order: dict[Any, int]) -> Any:
     if node._is_leaf:
         return id(node.tensor())
-    kind = node.outside.serial if type(node) is CompiledFunctionBackward else node._op.name
+    kind = node.name() if node._op is None else node._op.name
+    if type(node) is CompiledFunctionBackward:
+        kind = node.outside.serial
     return kind, node._edge_slots, tuple([None if e is None else order[e] for e in node._edges])
 
 
@@ -61,7 +63,7 @@ def nodes_behind(tensors: list[Any]) -> list[Any] | None:
         if node in found:
             continue
         found[node] = None
-        is_known = node._op is not None or type(node) is CompiledFunctionBackward
+        is_known = node._op is not None or type(node) in (CompiledFunctionBackward, Doorway)
         if node._is_leaf:
             is_known = type(node) is AccumulateGrad and not node.follows
         elif node._hooks is not None or node._packed or node._on_tensors:
@@ -80,10 +82,17 @@ def join(inputs: list[Any], values: Any) -> Behind | None:
     if found is None:
         return None
     behind = Behind([values[i] for i in places], places, [n for n in found if n._is_leaf])
-    for slot, i in enumerate(places):
-        inputs[i]._node._edges, inputs[i]._node._edge_slots = (behind,), (slot,)
-        inputs[i]._node.leads_behind = True
+    behind.doors = [inputs[i]._node for i in places]  # which a write into one may replace
+    for slot, door in enumerate(behind.doors):
+        door._edges, door._edge_slots, door.leads_behind = (behind,), (slot,), True
     return behind
+
+
+def separate(behind: Behind) -> None:
+    """After a call: what is left of its graph leads to the history of the arguments again."""
+    for door, value in zip(behind.doors, behind.values, strict=True):
+        node, slot = edge_of(value)  # type: ignore[misc]
+        door._edges, door._edge_slots, door.leads_behind = (node,), (slot,), False
 
 
 def is_leaf_of(value: Any) -> bool:
@@ -98,13 +107,14 @@ class Behind(Node):
         self.values = values
         self.places = places
         self.leaves = [node.tensor() for node in ends]
+        self.doors: list[Any] = []
         self.step: BehindStep | None = None  # the last one that was recorded
         self._outputs = tuple([(t._array.shape, t._array.dtype) for t in values])
         self._edges = tuple(ends)
         self._leaves = (*values, *self.leaves)
         self._frees = True
         self._kept = ()  # None once it is freed
-        self._seq = min([edge_of(t)[0]._seq for t in values])  # type: ignore[index]
+        self._seq = next_seq()
 
     def name(self) -> str:
         return "AliasBackward0"

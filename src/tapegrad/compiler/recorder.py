@@ -586,17 +586,21 @@ class Recorder(OpMode):
         if changed:
             self.steps.append(GradientStep(changed))
 
-    def gradients_before(self) -> list[tuple[Any, Any]]:
-        """The leaves for which it matters what `.grad` was before: it was added to, or set anew."""
+    def gradients_before(self, looks: bool) -> list[tuple[Any, Any]]:
+        """The leaves for which it matters what `.grad` was before: it was read, added to, or set.
+        `looks`: somebody names `.grad`, and may ask whether there is one."""
         found = []
         for t, earlier in self.at_start:
             before = earlier.now()
+            is_plain = before is not None and not before._special
+            if is_plain and id(before) in self.externals:
+                found.append((t, before))
+                continue
             if id(t) in self.cleared:
                 continue
             if earlier.known is None:
-                matters = t._gradient is not None
+                matters = looks or t._gradient is not None
             else:  # what was written into is still there
-                is_plain = before is not None and not before._special
                 matters = is_plain and id(memory(before._array)) in self.written
             if matters:
                 found.append((t, before))

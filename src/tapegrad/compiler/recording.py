@@ -106,7 +106,7 @@ class Recording:
         fills = list(recorder.number_arrays.values())
         needed = [*fills, *recorder.needed_steps(recorder.steps)]
         found = recorder.externals.values()
-        before = recorder.gradients_before()
+        before = recorder.gradients_before("grad" in seen.needed.names)
         self.gradients_before = [
             (t, None, None) if g is None else (t, g._array, g._version_cell()) for t, g in before
         ]

@@ -26,6 +26,8 @@ FUTURE = functools.reduce(
 CALLING = frozenset(("PUSH_NULL", "PRECALL", "KW_NAMES", "NOP", "EXTENDED_ARG", "CACHE"))
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 LATER = (*SCOPES, ast.GeneratorExp)  # what is inside may run when variables are others
+# Who takes all from a generator before anything else happens.
+CONSUMERS = frozenset("all any dict list max min set sorted sum tuple".split())
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 # What lets no exception pass unseen, by the last of its names.
 SWITCHES = frozenset(
@@ -142,14 +144,16 @@ def as_function(
 
 def shares_variables(definition: Any, names: set[str]) -> bool:
     """Whether inner functions may see a variable change, or change it: then it cannot be a copy."""
-    inner = [node for node in ast.walk(definition) if isinstance(node, LATER)]
+    calls = [n for n in ast.walk(definition) if isinstance(n, ast.Call)]
+    at_once = {id(a) for n in calls if getattr(n.func, "id", "") in CONSUMERS for a in n.args}
+    inner = [n for n in ast.walk(definition) if isinstance(n, LATER) and id(n) not in at_once]
     inner.remove(definition)
     if not inner:
         return False
     parts = [part for each in inner for part in ast.walk(each)]
     if any([isinstance(part, ast.Nonlocal) for part in parts]):
         return True
-    seen = {n.id for n in parts if isinstance(n, ast.Name)} & names
+    seen = {name for each in inner for name in free_in(each)} & names
     count = dict.fromkeys(seen, 0)
     for name in seen & {each.arg for each in all_arguments(definition.args)}:
         count[name] = 1
@@ -161,6 +165,13 @@ def shares_variables(definition: Any, names: set[str]) -> bool:
     loops = [n for n in ast.walk(definition) if isinstance(n, LOOPS)]
     often = assigned_in(loops)
     return any([count[name] > 1 or name in often for name in seen])
+
+
+def free_in(inner: Any) -> set[str]:
+    """The names in an inner function or generator that are not its own."""
+    args = getattr(inner, "args", None)
+    own = {each.arg for each in all_arguments(args)} if args is not None else set()
+    return {n.id for n in ast.walk(inner) if isinstance(n, ast.Name)} - own - assigned_in([inner])
 
 
 def all_arguments(args: ast.arguments) -> list[ast.arg]:

@@ -17,7 +17,7 @@ from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
 from .arguments import is_tensor, static_input
-from .behind import join
+from .behind import join, separate
 from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .memory import forget_memory
@@ -101,6 +101,8 @@ class Seen:
             self.refused = ""
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
+        if behind is not None:
+            separate(behind)
         if self.outside is None:  # else the leaves get their gradients later
             self.hooks = hooks
             self.guards.take_over(hooks)
