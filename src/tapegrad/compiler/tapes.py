@@ -350,7 +350,9 @@ class Segment:
     def __init__(self, steps: list[Any], is_needed: Any, shared: Shared) -> None:
         parts = fused(steps, is_needed, shared)
         self.count = len(steps)
-        self.cells = [step.cell for step in steps if hasattr(step, "cell")]
+        cells = {id(step.cell): step.cell for step in steps if hasattr(step, "cell")}
+        counts = Counter([id(step.cell) for step in steps if hasattr(step, "cell")])
+        self.cells = [(cell, counts[key]) for key, cell in cells.items()]  # of tensors, and writes
         self.has_effects = bool(self.cells)
         self.outlines = Outlines(parts, is_needed)
         self.names = self.outlines.names
@@ -363,8 +365,8 @@ class Segment:
         stopped = self.tape()
         if stopped >= 0:
             self.go_on(stopped)
-        for cell in self.cells:
-            cell.n += 1
+        for cell, count in self.cells:
+            cell.n += count
 
     def go_on(self, stopped: int) -> None:
         """After an index out of range: the op itself says what is wrong."""
@@ -381,8 +383,8 @@ class Segment:
         stopped = self.tape(0, taken)
         if stopped >= 0:
             self.go_on(stopped)
-        for cell in self.cells:
-            cell.n += 1
+        for cell, count in self.cells:
+            cell.n += count
         parts = [part.sum() for part in np.split(taken, self.ends[:-1])]
         np.minimum(self.outlines.seconds, parts, out=self.outlines.seconds)
 
