@@ -223,7 +223,10 @@ def forget(tape: Any, array: Any) -> None:
 def tapes_of(item: Any, is_needed: Any, shared: Shared) -> list[Any]:
     """The tapes of one place in the order, with the steps that each does."""
     if isinstance(item, Alone):
-        return [(item.step.tape, [item.step])]
+        tape = item.step.tape
+        if len(tape) == 1 and tape.machine(0) is not None:  # prepared, it is faster
+            return tapes_for([Call(item.step)], is_needed, shared)
+        return [(tape, [item.step])]
     return tapes_for(item.calls(), is_needed, shared)
 
 

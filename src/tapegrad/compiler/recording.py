@@ -98,8 +98,10 @@ class Recording:
         """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
         recorder = seen.recorder
         recorder.let_go()
+        recorder.dying = None
         self.guards = seen.needed
         self.trace = recorder.trace.sum
+        recorder.trace.order.clear()
         self.answers = recorder.answers
         self.inputs = seen.inputs
         self.numbers = seen.numbers

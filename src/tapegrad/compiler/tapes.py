@@ -425,7 +425,9 @@ class Segment:
     def __init__(self, steps: list[Any], is_needed: Any, shared: Shared) -> None:
         parts = fused(steps, is_needed, shared)
         self.count = len(steps)
-        self.cells = [step.cell for step in steps if hasattr(step, "cell")]
+        cells = {id(step.cell): step.cell for step in steps if hasattr(step, "cell")}
+        counts = Counter([id(step.cell) for step in steps if hasattr(step, "cell")])
+        self.cells = [(cell, counts[key]) for key, cell in cells.items()]  # of tensors, and writes
         self.draws = any([step.draws for step in steps])
         self.has_effects = self.draws or bool(self.cells)
         self.outlines = Outlines(parts, is_needed)
@@ -446,8 +448,8 @@ class Segment:
         stopped = self.call() if self.draws else self.tape()
         if stopped >= 0:
             self.go_on(stopped)
-        for cell in self.cells:
-            cell.n += 1
+        for cell, count in self.cells:
+            cell.n += count
 
     def go_on(self, stopped: int) -> None:
         """After an index out of range: the op itself says what is wrong."""
@@ -464,8 +466,8 @@ class Segment:
         stopped = self.call(0, taken)
         if stopped >= 0:
             self.go_on(stopped)
-        for cell in self.cells:
-            cell.n += 1
+        for cell, count in self.cells:
+            cell.n += count
         parts = [part.sum() for part in np.split(taken, self.ends[:-1])]
         np.minimum(self.outlines.seconds, parts, out=self.outlines.seconds)
 

@@ -212,18 +212,66 @@ static size_t bytes_of(const given *g) {
     return sizeof *g - (size_t)(TG_MOST_OPERANDS - all) * sizeof *g->operands;
 }
 
+/* The same without room for what is not there: a call that is recorded has as many as it has ops,
+   and nearly all of them are only read to be joined. */
+typedef struct {
+    const tg_program *program;
+    int64_t dims;
+    int64_t words[TG_MOST_DIMS + TG_MOST_OPERANDS * (3 + TG_MOST_DIMS)];
+    /* sizes, then of each operand: where it is, the number, the kind, steps */
+} brief;
+
+static size_t in_brief(const tg_program *program, const tg_operand *operands, int dims,
+                       const int64_t *size, brief *b) {
+    const int all = program->inputs + program->outputs;
+    int64_t *at = b->words;
+    b->program = program;
+    b->dims = dims;
+    memcpy(at, size, (size_t)dims * sizeof *size);
+    at += dims;
+    for (int k = 0; k < all; k++, at += 3 + dims) {
+        at[0] = (int64_t)(intptr_t)operands[k].data;
+        memcpy(&at[1], &operands[k].number, sizeof *at);
+        at[2] = operands[k].kind;
+        memcpy(&at[3], operands[k].stride, (size_t)dims * sizeof *at);
+    }
+    return (size_t)((char *)at - (char *)b);
+}
+
+static void in_full(const brief *b, given *g) {
+    const int dims = (int)b->dims, all = b->program->inputs + b->program->outputs;
+    const int64_t *at = b->words;
+    g->program = b->program;
+    g->prepared = NULL;
+    g->dims = dims;
+    memcpy(g->size, at, (size_t)dims * sizeof *at);
+    at += dims;
+    for (int k = 0; k < all; k++, at += 3 + dims) {
+        tg_operand *x = &g->operands[k];
+        x->data = (char *)(intptr_t)at[0];
+        memcpy(&x->number, &at[1], sizeof *at);
+        x->kind = (int)at[2];
+        memcpy(x->stride, &at[3], (size_t)dims * sizeof *at);
+    }
+}
+
+static int again_in_brief(void *context) {
+    given g;
+    in_full(context, &g);
+    return again(&g);
+}
+
 static int tape(Program *self, const tg_operand *operands, int dims, const int64_t *size,
                 PyArrayObject *const *inputs, PyObject *const *outputs) {
     PyObject *kept[TG_MOST_OPERANDS + 1];
-    given g = {.program = &self->program, .dims = dims};
+    brief b;
     const int all = self->program.inputs + self->program.outputs;
-    memcpy(g.size, size, (size_t)dims * sizeof *size);
-    memcpy(g.operands, operands, (size_t)all * sizeof *operands);
+    const size_t bytes = in_brief(&self->program, operands, dims, size, &b);
     for (int k = 0; k < all; k++)
         kept[k] = k < self->program.inputs ? (PyObject *)inputs[k]
                                            : outputs[k - self->program.inputs];
     kept[all] = (PyObject *)self;
-    return tg_tape(again, &g, bytes_of(&g), kept, all + 1);
+    return tg_tape(again_in_brief, &b, bytes, kept, all + 1);
 }
 
 /* Run a program on its inputs. The results go to `found`; 0: not for us, -1: an exception. */
@@ -863,9 +911,14 @@ PyTypeObject tg_gradients_type = {
 /* What a tape has of a call of the machine, to be joined with others (compiler/fusion.py):
    (program, sizes, operands), an operand being (kind, address, number, steps in bytes). */
 PyObject *tg_describe_machine(tg_again function, const void *context) {
-    if (function != again)
-        Py_RETURN_NONE;
+    given full;
     const given *g = context;
+    if (function == again_in_brief) {
+        in_full(context, &full);
+        g = &full;
+    } else if (function != again) {
+        Py_RETURN_NONE;
+    }
     const Program *owner =
         (const Program *)(const void *)((const char *)g->program - offsetof(Program, program));
     const int all = g->program->inputs + g->program->outputs;

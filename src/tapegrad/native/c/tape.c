@@ -18,6 +18,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD entry *entries;
     Py_ssize_t count, room;
+    char *together; /* where all contexts are, one behind the other; NULL: each by itself */
     PyObject *kept; /* a list: arrays and programs */
     PyObject *checked; /* a list: the arrays that say whether a kernel failed; NULL: none */
 } Tape;
@@ -35,10 +36,17 @@ static Tape *new_tape(void) {
     return self;
 }
 
+static void forget_calls(Tape *self) {
+    for (Py_ssize_t i = 0; i < self->count && !self->together; i++)
+        free(self->entries[i].context);
+    free(self->together);
+    self->together = NULL;
+    self->count = 0;
+}
+
 static void dealloc(PyObject *o) {
     Tape *self = (Tape *)o;
-    for (Py_ssize_t i = 0; i < self->count; i++)
-        free(self->entries[i].context);
+    forget_calls(self);
     free(self->entries);
     Py_XDECREF(self->kept);
     Py_XDECREF(self->checked);
@@ -167,30 +175,41 @@ PyObject *tg_sum_after(PyObject *self, PyObject *args) {
     return failed ? NULL : Py_NewRef(Py_None);
 }
 
-/* join_tapes(tapes): one that does what they do, one after the other. It takes their calls. */
+#define ROUNDED(bytes) (((bytes) + 15) / 16 * 16)
+
+/* join_tapes(tapes): one that does what they do, one after the other. It takes their calls: what
+   these are given lies in the order in which it is read. */
 PyObject *tg_join_tapes(PyObject *self, PyObject *tapes) {
     (void)self;
     if (!PyList_Check(tapes))
         return PyErr_Format(PyExc_TypeError, "join_tapes: a list is wanted");
     Py_ssize_t count = 0;
+    size_t bytes = 0;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tapes); i++) {
-        PyObject *part = PyList_GET_ITEM(tapes, i);
-        if (!Py_IS_TYPE(part, &tape_type))
+        Tape *part = (Tape *)PyList_GET_ITEM(tapes, i);
+        if (!Py_IS_TYPE((PyObject *)part, &tape_type))
             return PyErr_Format(PyExc_TypeError, "join_tapes: tapes are wanted");
-        count += ((Tape *)part)->count;
+        count += part->count;
+        for (Py_ssize_t k = 0; k < part->count; k++)
+            bytes += ROUNDED(part->entries[k].bytes);
     }
     Tape *made = new_tape();
     int failed = !made || make_room(made, count) < 0;
+    if (!failed && !(made->together = malloc(bytes + 1)))
+        failed = (PyErr_NoMemory(), 1);
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(tapes); i++)
         failed = PyList_SetSlice(made->kept, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX,
                                  ((Tape *)PyList_GET_ITEM(tapes, i))->kept) < 0;
+    char *at = failed ? NULL : made->together;
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(tapes); i++) {
         Tape *part = (Tape *)PyList_GET_ITEM(tapes, i);
-        if (part->count) /* one that is there twice is empty by now */
-            memcpy(made->entries + made->count, part->entries,
-                   (size_t)part->count * sizeof *part->entries);
-        made->count += part->count;
-        part->count = 0;
+        for (Py_ssize_t k = 0; k < part->count; k++) {
+            entry *e = &made->entries[made->count++];
+            *e = part->entries[k];
+            e->context = memcpy(at, e->context, e->bytes);
+            at += ROUNDED(e->bytes);
+        }
+        forget_calls(part); /* one that is there twice is empty by now */
     }
     if (failed)
         Py_CLEAR(made);
@@ -254,10 +273,12 @@ static PyObject *knows_zeros(PyObject *o, PyObject *array) {
         entry *here = self->entries + i;
         int64_t bytes = 0;
         char *to = tg_copies_zeros(here->again, here->context, begin, end, &bytes);
-        if (to && i + 1 < self->count && tg_clear_first(here[1].again, here[1].context, to, bytes))
-            free(here->context);
-        else
+        const int is_cleared =
+            to && i + 1 < self->count && tg_clear_first(here[1].again, here[1].context, to, bytes);
+        if (!is_cleared)
             self->entries[kept++] = *here;
+        else if (!self->together)
+            free(here->context);
     }
     self->count = kept;
     Py_RETURN_NONE;
