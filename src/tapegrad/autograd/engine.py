@@ -11,7 +11,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..core.array_memory import HOST, aliases, memory_of
-from ..core.base import IGNORED, NUMPY_ERRORS, ORDINARY, STATE, Node, TensorBase, ndarray, wrap
+from ..core.base import (
+    COMPILED,
+    IGNORED,
+    NUMPY_ERRORS,
+    ORDINARY,
+    STATE,
+    Node,
+    TensorBase,
+    ndarray,
+    wrap,
+)
+from ..core.op import Op
 from ..core.upward import DISPATCHED, GPU, PROFILER
 from ..errors import explain_backward, freed_graph
 from .anomaly_mode import guarded
@@ -127,7 +138,8 @@ class Run:
         pending.total = None
         late = self.late
         if late is not None and late.waiting:
-            late.before(node)
+            if node._op is None or node._hooks is not None or node._packed:
+                late.before(node)
         if node._hooks is not None or self.watched:
             if node._hooks is None and self.only_captures:
                 self.visit_captured(order, pending, node, total)
@@ -146,12 +158,10 @@ class Run:
                 if node._chain is not None and late is not None:
                     if GPU.run_linear(self, order, node, total):
                         return
-                if late is not None and node._op is not None and node._op.casts:
-                    if not late.takes(node, total):
-                        own: Any = node
-                        grads = pull_op(own, total, self.record)
-                elif node._op is not None:
-                    own = node
+                if node._op is not None:
+                    if late is not None and node._op.casts and late.takes(node, total):
+                        return
+                    own: Any = node
                     grads = pull_op(own, total, self.record)
                 else:
                     grads = node._pull(total, self.record)
@@ -278,29 +288,37 @@ class Run:
         edges = node._edges
         inherits = owned if len(edges) == 1 else 0
         slots = node._edge_slots
+        late = self.late
+        all_pending = order.pending
+        if type(total) is list and trusted:
+            parts = [part for part in total if part is not None]
+            if len(parts) == 1:
+                total = parts[0]
         for i, edge in enumerate(edges):
             if edge is not None:
-                pending = order.pending[edge]
+                pending = all_pending[edge]
                 g = None if grads is None else grads[i]
                 if g is not None and pending.useful:
                     own = 0
                     if trusted:
                         own = inherits if aliases(g, total) else 1
                     slot = 0 if slots is None else slots[i]
-                    if self.late is not None and edge._op is not None and edge._op.view:
+                    if edge._is_leaf:
+                        if edge._converts:
+                            g = converted(edge, g, self.record)
+                        if pending.waiting == 1 and pending.total is None:
+                            if late is not None and self.is_quiet(order, edge):
+                                pending.waiting = 0
+                                accumulate(edge, g, False, own, self.caller)
+                                continue
+                    elif late is not None and edge._op is not None and edge._op.view:
                         passed = self.past_views(order, Passing(edge, slot, g, own))
                         edge = passed.edge
                         slot = passed.slot
                         g = passed.g
                         own = passed.owned
-                        pending = order.pending[edge]
-                    if edge._converts:
-                        g = converted(edge, g, self.record)
+                        pending = all_pending[edge]
                     if pending.total is None and edge._outputs is None:
-                        if edge._is_leaf and pending.waiting == 1 and self.is_quiet(order, edge):
-                            pending.waiting = 0
-                            accumulate(edge, g, False, own, self.caller)
-                            continue
                         pending.total = g
                         pending.owned = own
                     else:
@@ -311,8 +329,7 @@ class Run:
 
     def is_quiet(self, order: Order, leaf: Node) -> bool:
         """Whether a leaf would be visited next anyway, on a GPU and where nobody watches."""
-        late = self.late
-        if late is None or self.watched or late.waiting or order.leaves:
+        if self.late is None or self.watched or order.leaves:
             return False
         return leaf._hooks is None and not leaf._packed
 
@@ -334,7 +351,7 @@ class Run:
             beyond = order.pending[below]
             if below._outputs is None and (beyond.waiting != 1 or beyond.total is not None):
                 break
-            g = pull_op(node, passing.g, False)[0]
+            g = pull_view(node, passing.g)
             if not aliases(g, passing.g):
                 passing.owned = 1
             slots = node._edge_slots
@@ -412,6 +429,23 @@ def pull_op(node: Any, total: Any, record: bool) -> Any:
     """`node._pull` where the class is known: the compiled build calls it without a look-up."""
     own: OpNode = node
     return own._pull(total, record)
+
+
+if not COMPILED:
+    globals()["pull_op"] = OpNode._pull  # the same without a frame
+
+
+def pull_view(node: Any, total: Any) -> Any:
+    """The same for the one input of a view: mostly its rule is all that there is to it."""
+    own: OpNode = node
+    op: Op = own._op
+    rule = op.rules[0] if op.rules else None
+    kept = own._kept
+    if rule is None or kept is None or own._cells or own._fixes is not None or own.conjugates:
+        return own._pull(total, False)[0]
+    if op.device.pull is not None or type(total) is not STATE.device_type:
+        return own._pull(total, False)[0]
+    return rule.call(GPU.raw, total, kept)
 
 
 def check_kept(node: Any) -> None:
