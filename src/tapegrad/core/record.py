@@ -445,7 +445,12 @@ def link_views(
     for r in results:
         r._cell = cell
         view = View(base, kind, cell.n, steps)
-        if STATE.recording and base._wants_grad:
+        node = r._node
+        if node is not None and node._code is not None:  # of the same line
+            view._code = node._code
+            view._lasti = node._lasti
+            view._module = node._module
+        elif STATE.recording and base._wants_grad:
             stamp(view, STAMP_DEPTH)
         r._view_of = view
         if base._wants_grad and (kind == "no_grad" or kind == "inference"):

@@ -131,24 +131,10 @@ class Plan:
 
     def start(self, choice: Heuristic, a: int, b: int, out: int, bias: int) -> None:
         lt = self.lt
-        if not bias:
-            self.launch(choice, a, b, out)
-            return
-        with self.lock:  # the address stands in the description, which all threads use
-            if bias != self.bias_at:
-                self.bias_given.value = bias
-                status = lt.set_attribute(self.desc, BIAS, self.bias_reference, POINTER)
-                if status:
-                    check_status(status)
-                self.bias_at = bias
-            self.launch(choice, a, b, out)
-
-    def launch(self, choice: Heuristic, a: int, b: int, out: int) -> None:
-        lt = self.lt
         address = lt.address
         target = address(out)
         workspace, stream = lt.blas.place()
-        status = lt.matmul(
+        given = (
             lt.handle,
             self.desc,
             self.one,
@@ -166,6 +152,15 @@ class Plan:
             lt.size,
             stream,
         )
+        if not bias:
+            status = lt.matmul(*given)
+        else:
+            with self.lock:  # the address stands in the description, which all threads use
+                if bias != self.bias_at:
+                    self.bias_given.value = bias
+                    check_status(lt.set_attribute(self.desc, BIAS, self.bias_reference, POINTER))
+                    self.bias_at = bias
+                status = lt.matmul(*given)
         if status:
             check_status(status)
 
@@ -269,7 +264,8 @@ def product(lt: Lt, a: Any, b: Any, bias: Any = None, fp32: str | None = None) -
     if plan.copies[1]:
         b = b.copy()
     out = lt.xp.ndarray(plan.shape, dtype)
-    plan.run(a.data.ptr, b.data.ptr, out.data.ptr, 0 if bias is None else bias.data.ptr)
+    run = plan.best if plan.tried else plan.run
+    run(a.data.ptr, b.data.ptr, out.data.ptr, 0 if bias is None else bias.data.ptr)
     return out
 
 
