@@ -247,6 +247,7 @@ def run_on_arrays(
         PROFILER.start(op.name, tensors)
     out = GPU.run_kernel(op, arrays, attrs) if on_gpu else run_kernel(op, arrays, attrs)
     result: Any
+    made: tuple[Any, ...]
     if op.single:
         made = (out,) if type(out) is STATE.device_type else (as_array(out),)
         result = finish(op, tensors, attrs, watch, mask, made)[0]
