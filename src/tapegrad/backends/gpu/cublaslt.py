@@ -339,6 +339,48 @@ def with_sums(lt: Lt, a: Any, b: Any, fp32: str) -> Any:
     return False if True in plan.copies else plan
 
 
+class LinearGradients:
+    """All gradients of a linear layer by two products, which are looked up as one."""
+
+    def __init__(self, gpu: Any) -> None:
+        self.gpu = gpu
+        self.known: dict[tuple[Any, ...], tuple[Plan, Plan] | None] = {}
+
+    def __call__(self, grad: Any, x: Any, right: Any) -> tuple[Any, Any, Any] | None:
+        """Of bias, input and weight; None where the products are looked at one by one."""
+        dtype = grad.dtype
+        key = (dtype, grad.strides, x.shape, x.strides, right.shape, right.strides)
+        key = (*key, Settings.matmul_fp32)
+        try:
+            plans = self.known[key]
+        except KeyError:
+            if len(self.known) >= cublas.MOST_STACKS:
+                self.known.clear()
+            plans = self.known[key] = self.plans(grad, x, right)
+        if plans is None:
+            return None
+        weights, inputs = plans
+        array = self.gpu.xp.ndarray
+        to_weight, to_bias = array(weights.shape, dtype), array(weights.shape[:1], dtype)
+        to_input = array(inputs.shape, dtype)
+        given = grad.data.ptr
+        weights.run(given, x.data.ptr, to_weight.data.ptr, to_bias.data.ptr)
+        run = inputs.best if inputs.tried else inputs.run
+        run(given, right.data.ptr, to_input.data.ptr, 0)
+        return to_bias, to_input, to_weight
+
+    def plans(self, grad: Any, x: Any, right: Any) -> tuple[Plan, Plan] | None:
+        if not (grad.size and x.size and right.size) or grad.dtype not in cublas.NAMES:
+            return None
+        lt: Lt = self.gpu.lt
+        fp32 = Settings.matmul_fp32
+        weights = with_sums(lt, grad.T, x, fp32)
+        if weights is False:
+            return None
+        inputs = Plan(lt, grad, right.T, NOTHING, fp32)
+        return None if True in inputs.copies else (weights, inputs)
+
+
 def has_own(dtype: Any, fp32: str) -> bool:
     """Whether large products of a dtype may be those of tensor_cores.py."""
     return dtype is cublas.F32 and fp32 == "none"

@@ -45,8 +45,7 @@ def run_linear(run: Any, order: Any, node: Node, total: Any) -> bool:
         last_kept: Any = last._kept
         grad = DEVICE.space.reshape(total, last_kept[3])
     wants = (to_bias is not None, to_input is not None, turned is not None)
-    weight = None if right is None else right.T
-    found = DEVICE.backend.linear_gradients(grad, x, weight, wants)
+    found = DEVICE.backend.linear_gradients(grad, x, right, wants)
     if not run.keep:
         if last._frees:
             run.release(last)
