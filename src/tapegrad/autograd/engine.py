@@ -8,6 +8,7 @@ docs/notes/backward-pass.md walks through it.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any, Final
 
 from ..core.array_memory import HOST, aliases, memory_of
@@ -15,6 +16,7 @@ from ..core.base import (
     COMPILED,
     IGNORED,
     NUMPY_ERRORS,
+    ON_DEVICE,
     ORDINARY,
     STATE,
     Node,
@@ -63,6 +65,10 @@ class Run:
         self.record = record
         self.captures = captures
         self.caller = caller  # who asked for it, as Node._freed_by keeps it
+        # The same as State.maker has it, for the nodes that a recorded pass makes.
+        self.maker: Any = None
+        if record and caller is not None:
+            self.maker = (get_ident(), caller[0], caller[1])
         self.observer = observer
         # Whether somebody may keep what passes by; an observer of this pass alone copies it.
         self.shared: bool = captures is not None or STATE.anomaly or len(observers) != 0
@@ -162,7 +168,10 @@ class Run:
                     if late is not None and node._op.casts and late.takes(node, total):
                         return
                     own: Any = node
-                    grads = pull_op(own, total, self.record)
+                    if self.record:
+                        grads = self.pull_recorded(own, total)
+                    else:
+                        grads = pull_op(own, total, False)
                 else:
                     grads = node._pull(total, self.record)
             except RuntimeError as error:
@@ -192,11 +201,28 @@ class Run:
         try:
             if node._op is not None:
                 own: Any = node
-                return pull_op(own, total, self.record)
+                if self.record:
+                    return self.pull_recorded(own, total)
+                return pull_op(own, total, False)
             return node._pull(total, self.record)
         except RuntimeError as error:
             explain_backward(error, node)
             raise
+
+    def pull_recorded(self, node: Any, total: Any) -> Any:
+        """`pull_op` on tensors: its nodes belong to the line that asked for this pass.
+
+        Unless something of the user's may run inside, which has lines of its own.
+        """
+        simple = STATE.modes_on == STATE.only_casting and not STATE.anomaly
+        if not simple or self.maker is None or not is_plain(node, total):
+            return pull_op(node, total, True)
+        before = STATE.maker
+        STATE.maker = self.maker
+        try:
+            return pull_op(node, total, True)
+        finally:
+            STATE.maker = before
 
     def visit_watched(self, order: Order, node: Node, total: Any, owned: int) -> None:
         """The same for a node with hooks, or in a pass that captures gradients or is observed."""
@@ -433,6 +459,14 @@ def pull_op(node: Any, total: Any, record: bool) -> Any:
 
 if not COMPILED:
     globals()["pull_op"] = OpNode._pull  # the same without a frame
+
+
+def is_plain(node: Any, total: Any) -> bool:
+    """Whether a node and its gradient are nothing but arrays with a history."""
+    own: OpNode = node
+    if own._packed or own._on_tensors or not isinstance(total, TensorBase):
+        return False
+    return total._special == ORDINARY or total._special == ON_DEVICE
 
 
 def pull_view(node: Any, total: Any) -> Any:
