@@ -315,6 +315,7 @@ class Run:
         inherits = owned if len(edges) == 1 else 0
         slots = node._edge_slots
         late = self.late
+        device_type = STATE.device_type
         all_pending = order.pending
         if type(total) is list and trusted:
             parts = [part for part in total if part is not None]
@@ -327,7 +328,10 @@ class Run:
                 if g is not None and pending.useful:
                     own = 0
                     if trusted:
-                        own = inherits if aliases(g, total) else 1
+                        if type(g) is device_type and type(total) is device_type:
+                            own = inherits if g.data.mem is total.data.mem else 1
+                        else:
+                            own = inherits if aliases(g, total) else 1
                     slot = 0 if slots is None else slots[i]
                     if edge._is_leaf:
                         if edge._converts:
