@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 import tapegrad as torch
+from tapegrad.core.base import STATE
 
 
 def blocks_left_by(step, rounds, warm_up):
@@ -374,3 +375,15 @@ def test_nodes_of_a_recorded_pass_have_the_line_that_asked_for_it():
     assert ("hook", 1) in names["AddBackward0"]  # and not that of the pass
     assert ("user", 1) in names["MulBackward0"]
     assert line_in((x * 3).grad_fn)[0].startswith("test_nodes")
+
+
+def test_lines_of_another_thread_are_not_put_back():
+    code = line_in.__code__
+    STATE.maker = (threading.get_ident() + 1, code, 0)  # of a thread that is about to end
+    try:
+        x = torch.tensor(2.0, requires_grad=True)
+        (slope,) = torch.autograd.grad(x.exp(), x, create_graph=True)
+        assert slope.grad_fn._code is not code
+        assert STATE.maker is None
+    finally:
+        STATE.maker = None

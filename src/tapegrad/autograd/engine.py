@@ -22,6 +22,7 @@ from ..core.base import (
     Node,
     TensorBase,
     ndarray,
+    own_maker,
     wrap,
 )
 from ..core.op import Op
@@ -217,7 +218,7 @@ class Run:
         simple = STATE.modes_on == STATE.only_casting and not STATE.anomaly
         if not simple or self.maker is None or not is_plain(node, total):
             return pull_op(node, total, True)
-        before = STATE.maker
+        before = own_maker()
         STATE.maker = self.maker
         try:
             return pull_op(node, total, True)

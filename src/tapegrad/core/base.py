@@ -155,12 +155,18 @@ def making_for_caller(function: Callable[..., Any], *args: Any) -> Any:
     frame = user_frame(0 if COMPILED else 1)
     if frame is None or STATE.modes_on != STATE.only_casting:
         return function(*args)
-    before = STATE.maker
+    before = own_maker()
     STATE.maker = (get_ident(), frame.f_code, frame.f_lasti)
     try:
         return function(*args)
     finally:
         STATE.maker = before
+
+
+def own_maker() -> Any:
+    """`State.maker` if it is this thread's: who puts back another's may do so when it is over."""
+    maker = STATE.maker
+    return maker if maker is not None and maker[0] == get_ident() else None
 
 
 class Version:
