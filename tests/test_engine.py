@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 import tapegrad as torch
+from tapegrad.core.base import STATE
 
 
 def blocks_left_by(step, rounds, warm_up):
@@ -334,3 +335,55 @@ torch.nn.Parameter(Wrapper(torch.ones(2)))
 """
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "aten.detach.default" in found.stdout, found.stderr
+
+
+def line_in(node):
+    """The function and the line there that a node was recorded at."""
+    code = node._code
+    lines = [n for start, end, n in code.co_lines() if start <= node._lasti < end]
+    return code.co_name, lines[0] - code.co_firstlineno
+
+
+def test_nodes_of_a_recorded_pass_have_the_line_that_asked_for_it():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    def hook(grad):
+        return grad + 1
+
+    def user(y, x):
+        return torch.autograd.grad(y, x, create_graph=True)[0]
+
+    x = torch.tensor(2.0, requires_grad=True)
+    y = (x * x).exp()
+    assert line_in(user(y, x).grad_fn) == ("user", 1)
+    z = x * x
+    z.register_hook(hook)
+    names = {}
+    stack = [user(Twice.apply(z.sin()), x).grad_fn]
+    while stack:
+        node = stack.pop()
+        if not node._is_leaf:
+            names.setdefault(node.name(), set()).add(line_in(node))
+            stack.extend([edge for edge in node._edges if edge is not None])
+    assert ("hook", 1) in names["AddBackward0"]  # and not that of the pass
+    assert ("user", 1) in names["MulBackward0"]
+    assert line_in((x * 3).grad_fn)[0].startswith("test_nodes")
+
+
+def test_lines_of_another_thread_are_not_put_back():
+    code = line_in.__code__
+    STATE.maker = (threading.get_ident() + 1, code, 0)  # of a thread that is about to end
+    try:
+        x = torch.tensor(2.0, requires_grad=True)
+        (slope,) = torch.autograd.grad(x.exp(), x, create_graph=True)
+        assert slope.grad_fn._code is not code
+        assert STATE.maker is None
+    finally:
+        STATE.maker = None

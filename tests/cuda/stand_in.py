@@ -309,6 +309,7 @@ class ndarray:
     itemsize = property(lambda self: self.inner.itemsize)
     nbytes = property(lambda self: self.inner.nbytes)
     flags = property(lambda self: Flags(self.inner.flags))
+    _c_contiguous = property(lambda self: self.inner.flags.c_contiguous)  # CuPy's, too
     data = property(lambda self: Memory(self.inner))
     device = property(lambda self: stand_in_cuda.Device(0))
     T = property(lambda self: raise_up(self.inner.T, (self,)))

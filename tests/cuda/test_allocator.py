@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -190,3 +191,15 @@ def test_somebodys_own_allocator_is_left_alone(gpu: Gpu) -> None:
     cuda.get_allocator = lambda: pool.malloc
     allocator.install(SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: pool))
     assert chosen[0](10).mem.size == 512
+
+
+def test_arrays_may_outlive_the_names_of_the_module(
+    gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = allocator.allocator(gpu, Pool(100 * MIB))(512)
+    errors: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", errors.append)
+    monkeypatch.setattr(allocator, "Shelves", None)  # as when Python ends
+    del held
+    gc.collect()
+    assert errors == []

@@ -110,17 +110,26 @@ def test_threads_do_not_mix_up_biases() -> None:
     used: list[bool] = []
     pause = threading.Event()
     plan.bias_given, plan.bias_reference = SimpleNamespace(value=0), None  # type: ignore[assignment]
-    plan.lt = SimpleNamespace(set_attribute=lambda *args: 0)  # type: ignore[assignment]
+    plan.one = plan.zero = plan.left = plan.right = plan.out = None
 
-    def launch(choice: Any, a: int, b: int, out: int) -> None:
+    def matmul(*args: Any) -> int:
         pause.wait(0.001)  # long enough for others to come in
-        used.append(plan.bias_at == a)
+        used.append(plan.bias_at == args[5])
+        return 0
 
-    plan.launch = launch  # type: ignore[method-assign]
+    plan.lt = SimpleNamespace(  # type: ignore[assignment]
+        set_attribute=lambda *args: 0,
+        matmul=matmul,
+        address=lambda value: value,
+        blas=SimpleNamespace(place=lambda: (None, None)),
+        handle=None,
+        size=None,
+    )
+    choice: Any = SimpleNamespace(pointer=None)
 
     def run(bias: int) -> None:
         for _ in range(20):
-            plan.start(None, bias, 0, 0, bias)  # type: ignore[arg-type]
+            plan.start(choice, bias, 0, 0, bias)
 
     threads = [threading.Thread(target=run, args=(bias,)) for bias in (10, 20, 30)]
     for t in threads:

@@ -36,6 +36,33 @@ def test_attention_over_itself(bias: bool, causal: bool, first: bool) -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+def lines_of(result: Any) -> set[tuple[str, int]]:
+    """The function and the line of every node behind a tensor that is no leaf's."""
+    found, stack, seen = set(), [result.grad_fn], set()
+    while stack:
+        node = stack.pop()
+        if node in seen or node._is_leaf:
+            continue
+        seen.add(node)
+        stack.extend([edge for edge in node._edges if edge is not None])
+        lines = [n for a, b, n in node._code.co_lines() if a <= node._lasti < b]
+        found.add((node._code.co_name, lines[0] - node._code.co_firstlineno))
+    return found
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_its_nodes_know_the_line(half: bool) -> None:
+    def user(model: Any, x: Any) -> Any:
+        return model(x, x, x, need_weights=False)[0]
+
+    model = nn.MultiheadAttention(8, 2, batch_first=True).cuda()
+    x = torch.randn(3, 5, 8, device="cuda", requires_grad=True)
+    with torch.autocast("cuda", torch.bfloat16, enabled=half):
+        out = user(model, x)
+    assert lines_of(out) == {("user", 1)}
+    assert lines_of(x * 2) == {("test_its_nodes_know_the_line", 10)}  # not where it was before
+
+
 def test_its_result_lies_as_in_pytorch() -> None:
     model = nn.MultiheadAttention(8, 2, batch_first=True).cuda()
     x = torch.randn(3, 5, 8, device="cuda")

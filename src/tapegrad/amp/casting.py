@@ -26,8 +26,8 @@ from ..core.base import (
 from ..core.dispatch import REALS, apply, recorded
 from ..core.layers import cast as record_cast
 from ..core.modes import MODES
-from ..core.op import AS_CALLED, LOWER, REGISTRY, SINGLE, UNSAFE, WIDEST, Autocast, Op
-from ..core.operators import affine_at_once
+from ..core.op import AS_CALLED, LOWER, SINGLE, UNSAFE, WIDEST, Autocast, Op
+from ..core.operators import OPS, affine_at_once
 from ..core.upward import AUTOCAST, GPU
 
 REFUSED = (
@@ -62,13 +62,16 @@ class Cache:
         if found is None:
             if not self.casts:
                 self.prepare(key, t)
-            array = self.prepared(key, t)
+            array = None
+            ready = self.ready.pop(key, None)
+            if ready is not None and ready[0] is t._array and ready[1] == cell_of(t).n:
+                array = ready[2]  # and nothing was written since
             if array is None:
                 made = cast_tensor(t, dtype)
             elif origin is not None:
-                made = record_cast(REGISTRY["cast"], t, array, origin)
+                made = record_cast(OPS.cast, t, array, origin)
             else:
-                made = recorded(REGISTRY["cast"], t, (dtype.np,), array)
+                made = recorded(OPS.cast, t, (dtype.np,), array)
             found = self.casts[key] = (t, made)
         return found[1]
 
@@ -86,13 +89,6 @@ class Cache:
         if arrays is not None:
             for t, array in zip(params, arrays, strict=True):
                 self.ready[(id(t), key[1])] = (t._array, cell_of(t).n, array)
-
-    def prepared(self, key: tuple[int, Any], t: Any) -> Any:
-        """What was cast already of a parameter; None if it has changed since."""
-        found = self.ready.pop(key, None)
-        if found is None or found[0] is not t._array or found[1] != cell_of(t).n:
-            return None
-        return found[2]
 
     def clear(self) -> None:
         """The outermost block ends."""
@@ -116,7 +112,7 @@ CACHING = [True]  # set_autocast_cache_enabled: one switch for the process
 
 
 def cast_tensor(t: Any, dtype: Any) -> Any:
-    return apply(REGISTRY["cast"], (t,), (dtype.np,))
+    return apply(OPS.cast, (t,), (dtype.np,))
 
 
 def eligible(t: Any) -> bool:
@@ -142,8 +138,14 @@ def converted(t: Any, dtype: Any) -> Any:
 def all_converted(values: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
     """The last one first, as PyTorch does: a backward pass comes to what was cast last first."""
     made = list(values)
+    wanted = dtype.np
     for i in range(len(values) - 1, -1, -1):
-        made[i] = converted(values[i], dtype)
+        t = values[i]
+        if isinstance(t, TensorBase):
+            if t._array.dtype is not wanted:
+                made[i] = converted(t, dtype)
+        elif isinstance(t, (list, tuple)):
+            made[i] = converted(t, dtype)
     return tuple(made)
 
 
@@ -248,29 +250,29 @@ def cast_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any, Any]
     origin = Stamped()
     if STATE.recording:
         stamp(origin, STAMP_DEPTH)
-    bias = cast_at_once(bias, low, origin)
-    weight = cast_at_once(weight, low, origin)
-    input = cast_at_once(input, low, origin)
+    simple = STATE.modes_on == STATE.only_casting and not STATE.several
+    simple = simple and not STATE.timing and not STATE.anomaly
+    bias = cast_at_once(bias, low, origin, simple)
+    weight = cast_at_once(weight, low, origin, simple)
+    input = cast_at_once(input, low, origin, simple)
     return input, weight, bias, affine_at_once(input, weight, bias, origin)
 
 
-def cast_at_once(t: Any, dtype: Any, origin: Stamped) -> Any:
-    """`converted` for a tensor of a GPU, where nothing but autocast is on."""
+def cast_at_once(t: TensorBase, dtype: Any, origin: Stamped, simple: bool) -> Any:
+    """`converted` for a tensor of a GPU; `simple`: where nothing but autocast is on."""
     array = t._array
     found = array.dtype
     wanted = dtype.np
     if found is wanted:
         return t
-    op = REGISTRY["cast"]
-    kernel = op.device.kernel
-    if found is not F32 or kernel is None or STATE.several or t._view_of is not None:
+    kernel = OPS.cast.device.kernel
+    if not simple or found is not F32 or kernel is None or t._view_of is not None:
         return converted(t, dtype)
-    if STATE.modes_on != STATE.only_casting or STATE.timing or STATE.anomaly:
-        return converted(t, dtype)
-    if is_parameter(t):
+    edge = t._node
+    if t._wants_grad and (edge is None or edge._is_leaf) and CACHING[0]:  # as `is_parameter`
         return CACHE.cast(t, dtype, origin)
     try:
-        return record_cast(op, t, kernel(array, wanted), origin)
+        return record_cast(OPS.cast, t, kernel(array, wanted), origin)
     except (MemoryError, ValueError):
         return converted(t, dtype)  # which says what is wrong
 
@@ -278,7 +280,7 @@ def cast_at_once(t: Any, dtype: Any, origin: Stamped) -> Any:
 def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same for an op that some function is made of."""
     rule = op.autocast
-    if MODES.autocast is None or rule is None:
+    if rule is None or MODES.autocast is None:
         return tensors
     dtype = target(rule, tensors)
     if dtype is None:

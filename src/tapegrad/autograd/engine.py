@@ -8,10 +8,24 @@ docs/notes/backward-pass.md walks through it.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any, Final
 
 from ..core.array_memory import HOST, aliases, memory_of
-from ..core.base import IGNORED, NUMPY_ERRORS, ORDINARY, STATE, Node, TensorBase, ndarray, wrap
+from ..core.base import (
+    COMPILED,
+    IGNORED,
+    NUMPY_ERRORS,
+    ON_DEVICE,
+    ORDINARY,
+    STATE,
+    Node,
+    TensorBase,
+    ndarray,
+    own_maker,
+    wrap,
+)
+from ..core.op import Op
 from ..core.upward import DISPATCHED, GPU, PROFILER
 from ..errors import explain_backward, freed_graph
 from .anomaly_mode import guarded
@@ -52,6 +66,10 @@ class Run:
         self.record = record
         self.captures = captures
         self.caller = caller  # who asked for it, as Node._freed_by keeps it
+        # The same as State.maker has it, for the nodes that a recorded pass makes.
+        self.maker: Any = None
+        if record and caller is not None:
+            self.maker = (get_ident(), caller[0], caller[1])
         self.observer = observer
         # Whether somebody may keep what passes by; an observer of this pass alone copies it.
         self.shared: bool = captures is not None or STATE.anomaly or len(observers) != 0
@@ -127,7 +145,8 @@ class Run:
         pending.total = None
         late = self.late
         if late is not None and late.waiting:
-            late.before(node)
+            if node._op is None or node._hooks is not None or node._packed:
+                late.before(node)
         if node._hooks is not None or self.watched:
             if node._hooks is None and self.only_captures:
                 self.visit_captured(order, pending, node, total)
@@ -146,13 +165,14 @@ class Run:
                 if node._chain is not None and late is not None:
                     if GPU.run_linear(self, order, node, total):
                         return
-                if late is not None and node._op is not None and node._op.casts:
-                    if not late.takes(node, total):
-                        own: Any = node
-                        grads = pull_op(own, total, self.record)
-                elif node._op is not None:
-                    own = node
-                    grads = pull_op(own, total, self.record)
+                if node._op is not None:
+                    if late is not None and node._op.casts and late.takes(node, total):
+                        return
+                    own: Any = node
+                    if self.record:
+                        grads = self.pull_recorded(own, total)
+                    else:
+                        grads = pull_op(own, total, False)
                 else:
                     grads = node._pull(total, self.record)
             except RuntimeError as error:
@@ -182,11 +202,28 @@ class Run:
         try:
             if node._op is not None:
                 own: Any = node
-                return pull_op(own, total, self.record)
+                if self.record:
+                    return self.pull_recorded(own, total)
+                return pull_op(own, total, False)
             return node._pull(total, self.record)
         except RuntimeError as error:
             explain_backward(error, node)
             raise
+
+    def pull_recorded(self, node: Any, total: Any) -> Any:
+        """`pull_op` on tensors: its nodes belong to the line that asked for this pass.
+
+        Unless something of the user's may run inside, which has lines of its own.
+        """
+        simple = STATE.modes_on == STATE.only_casting and not STATE.anomaly
+        if not simple or self.maker is None or not is_plain(node, total):
+            return pull_op(node, total, True)
+        before = own_maker()
+        STATE.maker = self.maker
+        try:
+            return pull_op(node, total, True)
+        finally:
+            STATE.maker = before
 
     def visit_watched(self, order: Order, node: Node, total: Any, owned: int) -> None:
         """The same for a node with hooks, or in a pass that captures gradients or is observed."""
@@ -278,29 +315,41 @@ class Run:
         edges = node._edges
         inherits = owned if len(edges) == 1 else 0
         slots = node._edge_slots
+        late = self.late
+        device_type = STATE.device_type
+        all_pending = order.pending
+        if type(total) is list and trusted:
+            parts = [part for part in total if part is not None]
+            if len(parts) == 1:
+                total = parts[0]
         for i, edge in enumerate(edges):
             if edge is not None:
-                pending = order.pending[edge]
+                pending = all_pending[edge]
                 g = None if grads is None else grads[i]
                 if g is not None and pending.useful:
                     own = 0
                     if trusted:
-                        own = inherits if aliases(g, total) else 1
+                        if type(g) is device_type and type(total) is device_type:
+                            own = inherits if g.data.mem is total.data.mem else 1
+                        else:
+                            own = inherits if aliases(g, total) else 1
                     slot = 0 if slots is None else slots[i]
-                    if self.late is not None and edge._op is not None and edge._op.view:
+                    if edge._is_leaf:
+                        if edge._converts:
+                            g = converted(edge, g, self.record)
+                        if pending.waiting == 1 and pending.total is None:
+                            if late is not None and self.is_quiet(order, edge):
+                                pending.waiting = 0
+                                accumulate(edge, g, False, own, self.caller)
+                                continue
+                    elif late is not None and edge._op is not None and edge._op.view:
                         passed = self.past_views(order, Passing(edge, slot, g, own))
                         edge = passed.edge
                         slot = passed.slot
                         g = passed.g
                         own = passed.owned
-                        pending = order.pending[edge]
-                    if edge._converts:
-                        g = converted(edge, g, self.record)
+                        pending = all_pending[edge]
                     if pending.total is None and edge._outputs is None:
-                        if edge._is_leaf and pending.waiting == 1 and self.is_quiet(order, edge):
-                            pending.waiting = 0
-                            accumulate(edge, g, False, own, self.caller)
-                            continue
                         pending.total = g
                         pending.owned = own
                     else:
@@ -311,8 +360,7 @@ class Run:
 
     def is_quiet(self, order: Order, leaf: Node) -> bool:
         """Whether a leaf would be visited next anyway, on a GPU and where nobody watches."""
-        late = self.late
-        if late is None or self.watched or late.waiting or order.leaves:
+        if self.late is None or self.watched or order.leaves:
             return False
         return leaf._hooks is None and not leaf._packed
 
@@ -334,7 +382,7 @@ class Run:
             beyond = order.pending[below]
             if below._outputs is None and (beyond.waiting != 1 or beyond.total is not None):
                 break
-            g = pull_op(node, passing.g, False)[0]
+            g = pull_view(node, passing.g)
             if not aliases(g, passing.g):
                 passing.owned = 1
             slots = node._edge_slots
@@ -412,6 +460,31 @@ def pull_op(node: Any, total: Any, record: bool) -> Any:
     """`node._pull` where the class is known: the compiled build calls it without a look-up."""
     own: OpNode = node
     return own._pull(total, record)
+
+
+if not COMPILED:
+    globals()["pull_op"] = OpNode._pull  # the same without a frame
+
+
+def is_plain(node: Any, total: Any) -> bool:
+    """Whether a node and its gradient are nothing but arrays with a history."""
+    own: OpNode = node
+    if own._packed or own._on_tensors or not isinstance(total, TensorBase):
+        return False
+    return total._special == ORDINARY or total._special == ON_DEVICE
+
+
+def pull_view(node: Any, total: Any) -> Any:
+    """The same for the one input of a view: mostly its rule is all that there is to it."""
+    own: OpNode = node
+    op: Op = own._op
+    rule = op.rules[0] if op.rules else None
+    kept = own._kept
+    if rule is None or kept is None or own._cells or own._fixes is not None or own.conjugates:
+        return own._pull(total, False)[0]
+    if op.device.pull is not None or type(total) is not STATE.device_type:
+        return own._pull(total, False)[0]
+    return rule.call(GPU.raw, total, kept)
 
 
 def check_kept(node: Any) -> None:

@@ -33,7 +33,9 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
     node: AccumulateGrad = leaf
     if node.follows:
         return
-    t = node.tensor()
+    t: TensorBase | None = node.leaf()
+    if t is None:
+        t = node.tensor()
     if not t._wants_grad:
         return  # switched off since the forward pass
     if t._node is not None and not t._node._is_leaf:
@@ -93,6 +95,11 @@ def converted(leaf: Any, g: Any, record: bool) -> Any:
 
 def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
     """The `.grad` of a leaf that had none: `g` itself if it is ours and lies as the leaf does."""
+    if owned and type(g) is STATE.device_type and g._c_contiguous:  # as most of a GPU's do
+        made = wrap(g)
+        if owned != 1:
+            cell_of(made).n = owned - 1
+        return made
     memory = memory_of(g)
     if memory is NOWHERE:
         g = np.asarray(g)

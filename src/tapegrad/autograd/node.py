@@ -55,7 +55,7 @@ class OpNode(Node):
             kept = self.tensors(kept)
         F: Any = RECORDED if record else RAW
         if STATE.device_type is not None and not record:
-            F = GPU.space(grad)
+            F = GPU.raw if type(grad) is STATE.device_type else GPU.space(grad)
             if op.device.pull is not None and F is not RAW:
                 at_once = op.device.pull(self, grad, kept)
                 if at_once is not None:
@@ -77,10 +77,11 @@ class OpNode(Node):
         if joint is not None:
             needs = tuple([e is not None for e in edges])
             found = list(joint.function(F, grad, needs, *[kept[i] for i in joint.places]))
+            changed = fixes is not None or self.conjugates
             for i, g in enumerate(found):
                 if g is None or edges[i] is None:
                     found[i] = None
-                else:
+                elif changed:
                     found[i] = self.finish(F, i, g)
             return found
         result: list[Any] = []
@@ -111,6 +112,8 @@ class OpNode(Node):
         if self._fixes is not None:
             fix = self._fixes[i]
             if fix is not None:
+                if type(g) is STATE.device_type and g.dtype is fix[1] and g.shape == fix[0]:
+                    return g
                 g = fit(F, g, fix[0], wanted_dtype(self._edges[i], g, fix[1]))
         return g
 

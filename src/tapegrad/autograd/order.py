@@ -109,6 +109,9 @@ def reached_from(roots: list[Node]) -> dict[Node, Pending]:
                 if pending is None:
                     pending = found[edge] = Pending()
                     pending.node = edge
-                    stack.append(edge)
-                pending.waiting += 1
+                    pending.waiting = 1
+                    if not edge._is_leaf:
+                        stack.append(edge)
+                else:
+                    pending.waiting += 1
     return found

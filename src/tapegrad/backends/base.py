@@ -51,13 +51,13 @@ class Backend:
         return None
 
     def linear_gradients(
-        self, grad: Any, x: Any, weight: Any, wants: tuple[bool, ...]
+        self, grad: Any, x: Any, right: Any, wants: tuple[bool, ...]
     ) -> tuple[Any, Any, Any]:
-        """Of bias, input and weight of `x @ weight.T + bias`, matrices; None where not wanted."""
+        """Of bias, x and the transpose of `right` in `x @ right + bias`; None where not wanted."""
         kernel = self.in_rules
         return (
             kernel("sum")(grad, (0,), False, None) if wants[0] else None,
-            kernel("mm")(grad, weight) if wants[1] else None,
+            kernel("mm")(grad, right.T) if wants[1] else None,
             kernel("mm")(grad.T, x) if wants[2] else None,
         )
 

@@ -95,21 +95,23 @@ def memory_of(value: Any) -> ArrayMemory:
     kind = type(value)
     if kind is ndarray:
         return HOST
-    if kind is STATE.device_type or kind is STATE.meta_type:
-        found: ArrayMemory = GPU.memory if kind is STATE.device_type else META_SIDE.memory
-        return found
-    return NOWHERE
+    found: ArrayMemory = NOWHERE
+    if kind is STATE.device_type:
+        found = GPU.memory
+    elif kind is STATE.meta_type:
+        found = META_SIDE.memory
+    return found
 
 
 def aliases(g: Any, total: Any) -> bool:
     """Whether a gradient may be (a view of) the one that came in, or of one of several."""
     if g is total:
         return True
-    if type(total) is list:
+    kind = type(total)
+    if kind is list:
         return any([part is not None and aliases(g, part) for part in total])
-    kind = STATE.device_type
-    if kind is not None and type(g) is kind:
-        return type(total) is kind and g.data.mem is total.data.mem
+    if type(g) is STATE.device_type:
+        return kind is type(g) and g.data.mem is total.data.mem
     base = g.base
     if base is not None and (base is total or base is total.base):
         return True

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from .mypyc import mypyc_attr
-from .upward import HOST_KERNELS, INSPECTION, TENSOR
+from .upward import HOST_KERNELS, INSPECTION, TENSOR, own_defaults
 
 ndarray: Final = np.ndarray
 F32: Final = np.dtype("float32")
@@ -71,6 +71,7 @@ class State:
     timing: int = 0  # how many profilers are running
     # (thread, code, lasti) while library code makes many writes for one line of the user's.
     writer: Any = None
+    maker: Any = None  # the same for nodes, while nothing but library code runs
     numbered: int = 0  # how many nodes have a number, in the compiled build
     user_code: Any = None  # the code object of the last user frame seen: mostly the next one too
     module: Any = None  # a weak reference to the nn.Module whose forward is running
@@ -88,6 +89,7 @@ class State:
 
 
 STATE: Final = State()
+own_defaults(STATE)
 # `TensorBase._special`: why dispatch's short ways are not for a tensor.
 ORDINARY: Final = 0  # they are
 INTERPRETED: Final = 1  # a subclass, or a transform's tensor: core/subclass.py knows what to do
@@ -104,6 +106,7 @@ NEAR_DEPTH: Final[int] = 0 if COMPILED else 3
 PACKAGE: Final[str] = __file__[: __file__.rindex("core")]
 getframe: Final = sys._getframe
 _own_files: Final[dict[str, bool]] = {}
+_own_names: Final[set[str]] = set()  # of the files that are our own
 
 
 def is_own(filename: str) -> bool:
@@ -111,6 +114,8 @@ def is_own(filename: str) -> bool:
     found = _own_files.get(filename)
     if found is None:
         found = _own_files[filename] = filename.startswith(PACKAGE)
+        if found:
+            _own_names.add(filename)
     return found
 
 
@@ -123,10 +128,7 @@ def user_frame(depth: int) -> Any:
         return None
     while frame is not None:
         filename = frame.f_code.co_filename
-        own = _own_files.get(filename)
-        if own is None:
-            own = is_own(filename)
-        if not own:
+        if filename not in _own_names and not is_own(filename):
             break
         frame = frame.f_back
     return frame
@@ -143,6 +145,28 @@ def writing_for_caller(function: Callable[..., Any], *args: Any, **kwargs: Any) 
         return function(*args, **kwargs)
     finally:
         STATE.writer = before
+
+
+def making_for_caller(function: Callable[..., Any], *args: Any) -> Any:
+    """`function(...)`, all of whose nodes belong to the user's line that called it.
+
+    Nothing of the user's may run inside: its lines would not be found.
+    """
+    frame = user_frame(0 if COMPILED else 1)
+    if frame is None or STATE.modes_on != STATE.only_casting:
+        return function(*args)
+    before = own_maker()
+    STATE.maker = (get_ident(), frame.f_code, frame.f_lasti)
+    try:
+        return function(*args)
+    finally:
+        STATE.maker = before
+
+
+def own_maker() -> Any:
+    """`State.maker` if it is this thread's: who puts back another's may do so when it is over."""
+    maker = STATE.maker
+    return maker if maker is not None and maker[0] == get_ident() else None
 
 
 class Version:
@@ -306,6 +330,12 @@ def stamp(what: Stamped, depth: int) -> None:
             what._lasti = at
             what._module = STATE.module
             return
+    maker = STATE.maker
+    if maker is not None and maker[0] == get_ident():
+        what._code = maker[1]
+        what._lasti = maker[2]
+        what._module = STATE.module
+        return
     frame: Any
     try:
         frame = getframe(depth)
@@ -315,15 +345,14 @@ def stamp(what: Stamped, depth: int) -> None:
     known = STATE.user_code
     if code is not known:
         # `is_own`, without a call for every frame: our layers lie a dozen deep in each other.
-        own = _own_files.get(code.co_filename)
-        while own or (own is None and is_own(code.co_filename)):
-            frame = frame.f_back
-            if frame is None:
-                return
-            code = frame.f_code
-            if code is known:
+        while True:
+            while code is not known and code.co_filename in _own_names:
+                frame = frame.f_back
+                if frame is None:
+                    return
+                code = frame.f_code
+            if code is known or not is_own(code.co_filename):
                 break
-            own = _own_files.get(code.co_filename)
         STATE.user_code = code
     what._code = code
     what._lasti = frame.f_lasti
@@ -336,6 +365,10 @@ def next_seq() -> int:
         STATE.numbered += 1
         return STATE.numbered
     return next(_sequence)
+
+
+if not COMPILED:
+    globals()["next_seq"] = _sequence.__next__  # the same without a frame
 
 
 def alike(x: Any, y: Any) -> int:
@@ -454,9 +487,14 @@ def wrap(array: Any) -> TensorBase:
     """A plain tensor around an array."""
     t: TensorBase = TENSOR.plain()
     t._array = array
-    clear(t)
+    t._wants_grad = False  # `clear`, without a call for every result
+    t._node = t._cell = t._view_of = t._gradient = t._cut = None
+    t._slot = 0
+    t._retained = False
     kind = type(array)
-    if kind is not ndarray:
+    if kind is ndarray:
+        t._special = ORDINARY
+    else:
         t._special = ON_DEVICE if kind is STATE.device_type else special_by(array)
     return t
 

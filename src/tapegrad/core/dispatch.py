@@ -17,6 +17,7 @@ from ..autograd.node import OpNode
 from ..errors import must_be_tensor
 from . import promote
 from .base import (
+    COMPILED,
     F32,
     F64,
     ON_DEVICE,
@@ -48,6 +49,8 @@ from .upward import AUTOCAST, GPU, INTERPRETERS, PROFILER, VIEWS
 
 NUMBERS: Final = (int, float, complex, np.generic)
 REALS: Final = "fV"  # NumPy kinds of real floats (bfloat16 is a void kind)
+PLAIN_ATTRS: Final[set[tuple[Any, ...]]] = set()  # attributes without an array of the host
+MOST_ATTRS: Final = 4096
 
 
 def is_stale(t: TensorBase) -> bool:
@@ -184,7 +187,7 @@ def apply(
     """Run `op`. `tensors` may hold numbers and None; `watch`: tensors whose arrays `attrs` use."""
     modes_on = STATE.modes_on
     if modes_on and STATE.casting:
-        tensors = AUTOCAST.operands(op, tensors)
+        tensors = AUTOCAST.operands(op, tensors)  # for every op: python_dispatch.py diverts it
         modes_on -= STATE.only_casting
     records = True
     if modes_on and not op.view and is_unrecorded(modes_on):
@@ -198,22 +201,33 @@ def apply(
             if found is not None:
                 return found
     special = 0
+    common = ON_DEVICE
     for t in tensors:
         if isinstance(t, TensorBase):
             if t._view_of is not None and is_stale(t) and op.differentiable:
                 VIEWS.refresh(t)
             special |= t._special
+            common &= t._special
     if special and special != ON_DEVICE:
         return INTERPRETERS.run(op, tensors, attrs, watch)
-    return run_on_arrays(op, tensors, attrs, watch, special == ON_DEVICE)
+    return run_on_arrays(op, tensors, attrs, watch, special == ON_DEVICE, common != 0)
 
 
 def run_on_arrays(
-    op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...], on_gpu: bool
+    op: Op,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    watch: tuple[Any, ...],
+    on_gpu: bool,
+    together: bool = False,
 ) -> Any:
-    """`apply` for tensors that are nothing but arrays with a history, on the CPU or on a GPU."""
-    if on_gpu and (STATE.several or not all_on_gpu(tensors) or holds_array(attrs)):
-        tensors, attrs = GPU.arguments(op, tensors, attrs)
+    """`apply` for tensors that are nothing but arrays with a history, on the CPU or on a GPU.
+
+    `together`: all tensors are known to be `on_gpu`.
+    """
+    if on_gpu:
+        if STATE.several or not (together or all_on_gpu(tensors)) or brings_array(attrs):
+            tensors, attrs = GPU.arguments(op, tensors, attrs)
     arrays: list[Any] = []
     mask = 0
     bit = 1
@@ -233,10 +247,14 @@ def run_on_arrays(
         PROFILER.start(op.name, tensors)
     out = GPU.run_kernel(op, arrays, attrs) if on_gpu else run_kernel(op, arrays, attrs)
     result: Any
+    made: tuple[Any, ...]
     if op.single:
-        result = finish(op, tensors, attrs, watch, mask, (as_array(out),))[0]
+        made = (out,) if type(out) is STATE.device_type else (as_array(out),)
+        result = finish(op, tensors, attrs, watch, mask, made)[0]
     else:
-        result = finish(op, tensors, attrs, watch, mask, tuple([as_array(o) for o in out]))
+        kind = STATE.device_type
+        made = tuple([o if type(o) is kind else as_array(o) for o in out])
+        result = finish(op, tensors, attrs, watch, mask, made)
         if op.result is not None:
             result = op.result(result)
     if STATE.timing:
@@ -290,7 +308,7 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...], records: bool = True) -
         out = quiet(op.kernel, x, *attrs)
     else:
         out = quiet(op.kernel, x)
-    if type(out) is not ndarray:
+    if type(out) is not ndarray and type(out) is not STATE.device_type:
         out = as_array(out)
     t = wrap(out)
     node: OpNode | None = None
@@ -300,7 +318,8 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...], records: bool = True) -
         t._cut = Cut("no_grad", a)
     elif op.differentiable and out.dtype.kind in FLOATS:
         node = record_one(op, a, attrs, t)
-        adapt(node, x, out)
+        if x.dtype is not out.dtype or out.dtype.kind != "f":
+            adapt(node, x, out)
     else:
         t._cut = Cut(op.name, a)
     if op.view:
@@ -423,10 +442,35 @@ def device_result(op: Op, special: int, args: tuple[Any, ...]) -> Any:
 
 def holds_array(args: tuple[Any, ...]) -> bool:
     """Whether an array of the host is among the arguments: it has to be brought to the device."""
+    if not COMPILED:  # a loop in C, where ours is none
+        kinds = [*map(type, args)]
+        if ndarray in kinds or tuple not in kinds:
+            return ndarray in kinds
     for x in args:  # noqa: SIM110 - once per op
         if type(x) is ndarray or (type(x) is tuple and holds_array(x)):
             return True
     return False
+
+
+def brings_array(attrs: tuple[Any, ...]) -> bool:
+    """The same, remembered: an op is called with the same attributes again and again."""
+    try:
+        if attrs in PLAIN_ATTRS:
+            return False
+    except TypeError:  # slices, arrays
+        return holds_array(attrs)
+    if holds_array(attrs):
+        return True
+    if len(PLAIN_ATTRS) < MOST_ATTRS and is_plain(attrs):
+        PLAIN_ATTRS.add(attrs)
+    return False
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it is made of numbers and words alone, which may be kept for ever."""
+    if type(value) is tuple:
+        return all([is_plain(x) for x in value])
+    return value is None or type(value) in (bool, float, int, str)
 
 
 def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:

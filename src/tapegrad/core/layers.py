@@ -43,10 +43,17 @@ def edge_of(t: TensorBase) -> Node:
     return accumulate_node(t) if edge is None else edge
 
 
-def view_node(op: Op, t: TensorBase, attrs: tuple[Any, ...], metas: tuple[Any, ...]) -> OpNode:
-    """The node of a view of `t`, which saves nothing."""
-    edge = edge_of(t)
+def view_node(
+    op: Op, t: TensorBase, attrs: tuple[Any, ...], metas: tuple[Any, ...], origin: Stamped
+) -> OpNode:
+    """The node of a view of `t`, which saves nothing; `origin` knows the user's line."""
+    edge = t._node
+    if edge is None:
+        edge = accumulate_node(t)
     node = OpNode()
+    node._code = origin._code
+    node._lasti = origin._lasti
+    node._module = origin._module
     node._op = op
     node._edges = (edge,)
     if edge._is_leaf:
@@ -65,9 +72,9 @@ def cast(op: Op, t: TensorBase, array: Any, origin: Stamped) -> TensorBase:
         made._cut = t._cut
         return made
     x = t._array
-    node = view_node(op, t, (array.dtype,), (x.dtype,))
-    node._fixes = ((x.shape, x.dtype),)
-    copy_stamp(origin, node)
+    dtype = x.dtype
+    node = view_node(op, t, (array.dtype,), (dtype,), origin)
+    node._fixes = ((x.shape, dtype),)
     made._node = node
     made._wants_grad = True
     return made
@@ -106,13 +113,20 @@ def linear(
     if out is None:
         return None
 
+    if origin is None:
+        origin = Stamped()
+        if STATE.recording:
+            stamp(origin, STAMP_DEPTH)
     turned_node: OpNode | None = None
     flat_node: OpNode | None = None
     if weight._wants_grad:
-        turned_node = view_node(turning, weight, (), ())
+        turned_node = view_node(turning, weight, (), (), origin)
     if input._wants_grad and rank != 2:
-        flat_node = view_node(viewing, input, ((rows, inner),), (x.shape,))
+        flat_node = view_node(viewing, input, ((rows, inner),), (x.shape,), origin)
     node = OpNode()
+    node._code = origin._code
+    node._lasti = origin._lasti
+    node._module = origin._module
     node._op = adding
     plan = adding.plan((1 if wants[0] else 0) | (2 if wants[1] else 0) | (4 if wants[2] else 0))
     cells: tuple[Any, ...] = ()
@@ -156,11 +170,13 @@ def linear(
     if leaves:
         node._leaves = leaves
     node._edges = (to_bias, to_input, turned_node)
-    shape = out.shape
-    dtype = out.dtype
-    shapes = (b.shape, flat.shape, turned.shape)
-    if [1 for i in range(3) if wants[i] and shapes[i] != shape]:
-        node._fixes = tuple([(shapes[i], dtype) if wants[i] else None for i in range(3)])
+    shape = (rows, columns)
+    dtype = w.dtype
+    node._fixes = (
+        ((columns,), dtype) if wants[0] else None,
+        ((rows, inner), dtype) if wants[1] else None,
+        ((inner, columns), dtype) if wants[2] else None,
+    )
     node._seq = next_seq()
     t = wrap(out)
     t._node = node
@@ -170,31 +186,15 @@ def linear(
         base = t
         full = (*x.shape[:-1], columns)
         t = wrap(out.reshape(full))
-        last = view_node(viewing, base, (full,), (shape,))
+        last = view_node(viewing, base, (full,), (shape,), origin)
         t._node = last
         t._wants_grad = True
         cell = cell_of(base)
         t._cell = cell
-        t._view_of = View(base, "", cell.n, ())
+        view = View(base, "", cell.n, ())
+        view._code = origin._code
+        view._lasti = origin._lasti
+        t._view_of = view
     if on_gpu:
         last._chain = Chain(None if last is node else node, flat_node, turned_node)
-    if STATE.recording:
-        if origin is None:
-            stamp(last, STAMP_DEPTH)
-            origin = last
-        else:
-            copy_stamp(origin, last)
-        copy_stamp(origin, node)
-        copy_stamp(origin, turned_node)
-        copy_stamp(origin, flat_node)
-        if t._view_of is not None:
-            t._view_of._code = last._code
-            t._view_of._lasti = last._lasti
     return t
-
-
-def copy_stamp(source: Stamped, target: OpNode | None) -> None:
-    if target is not None:
-        target._code = source._code
-        target._lasti = source._lasti
-        target._module = source._module

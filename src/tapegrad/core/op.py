@@ -53,9 +53,14 @@ class Rule:
 class Plan:
     """Which inputs and outputs are saved, for one set of inputs that need a gradient."""
 
-    def __init__(self, inputs: tuple[bool, ...], outs: tuple[bool, ...]) -> None:
+    def __init__(self, inputs: tuple[bool, ...], outs: tuple[bool, ...], mask: int) -> None:
         self.inputs = inputs
         self.outs = outs
+        # The places of the tensors that need a gradient, and of those that are saved.
+        self.wanting: tuple[int, ...] = tuple(
+            [i for i in range(mask.bit_length()) if mask >> i & 1]
+        )
+        self.saved: tuple[int, ...] = tuple([i for i, saves in enumerate(inputs) if saves])
         self.first: bool = bool(inputs) and inputs[0]
         self.second: bool = len(inputs) > 1 and inputs[1]
         self.out: bool = bool(outs) and outs[0]
@@ -175,7 +180,7 @@ class Op:
             if mask >> i & 1:
                 names.update(needed)
         inputs = tuple([name in names for name in self.tensors])
-        return Plan(inputs, tuple([name in names for name in self.outs]))
+        return Plan(inputs, tuple([name in names for name in self.outs]), mask)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

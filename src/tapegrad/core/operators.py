@@ -25,6 +25,7 @@ class Table:
     addmm: Op
     t: Op
     view: Op
+    cast: Op
     rsub_scalar: Op
     pow_scalar: Op
     div: Op
@@ -46,6 +47,7 @@ class Table:
         self.addmm = REGISTRY["addmm"]
         self.t = REGISTRY["t"]
         self.view = REGISTRY["view"]
+        self.cast = REGISTRY["cast"]
         self.rsub_scalar = REGISTRY["rsub_scalar"]
         self.pow_scalar = REGISTRY["pow_scalar"]
         self.div = REGISTRY["div"]
@@ -168,9 +170,11 @@ def at_once(
         return None
     if STATE.modes_on != (STATE.only_casting if STATE.casting else 0):
         return None
-    if is_stale(input) or is_stale(weight) or is_stale(bias):
-        return None
-    if input._array.ndim != 2 and not input._array.flags.c_contiguous:
+    for t in (input, weight, bias):
+        if t._view_of is not None and is_stale(t):
+            return None
+    x = input._array
+    if x.ndim != 2 and not (x._c_contiguous if special == ON_DEVICE else x.flags.c_contiguous):
         return None
     return linear((OPS.t, OPS.view, OPS.addmm), input, weight, bias, rows, origin)
 

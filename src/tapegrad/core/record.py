@@ -259,8 +259,11 @@ def record(
     results: list[TensorBase],
 ) -> OpNode:
     """Record a node for `results`; it is set on every output that can need a gradient."""
-    node = prepare(op, tensors, attrs, watch, mask, outs)
-    save_outputs(node, op.plan(mask), results)
+    if STATE.modes_on == STATE.only_casting:
+        node = prepare(op, tensors, attrs, watch, mask, outs, None, results)
+    else:  # inputs may be packed before outputs are saved
+        node = prepare(op, tensors, attrs, watch, mask, outs)
+        save_outputs(node, op.plan(mask), results)
     plain = op.plain_outs
     for i, r in enumerate(results):
         if i not in plain:
@@ -280,73 +283,80 @@ def prepare(
     mask: int,
     outs: tuple[Any, ...],
     overwritten: Any = None,
+    results: list[TensorBase] | None = None,
 ) -> OpNode:
-    """A node with edges and saved inputs, its outputs still to be saved.
+    """A node with edges and saved inputs; its outputs are still to be saved, unless `results` has
+    them.
 
     For an in-place op `overwritten` holds a copy of the first input, where a rule reads it.
     """
     node = OpNode()
     node._op = op
     plan = op.plan(mask)
-    edges: list[Node | None] = []
-    slots: list[int] = []
-    kept: list[Any] = []
+    count = len(tensors)
+    edges: list[Node | None] = [None] * count
     cells: list[Any] = []
     leaves: list[Any] = []
     any_slot = False
     any_fix = False
     out_dtype = outs[0].dtype if outs else None
     out_shape = outs[0].shape if outs and op.broadcasts else None
-    promotes = op.dtype_rule != 0 and op.width > 1
-    variadic = op.variadic
-    saved = plan.inputs
-    for i, t in enumerate(tensors):
-        edge: Node | None = None
-        slot = 0
-        if isinstance(t, TensorBase):
-            x = t._array
-            if mask >> i & 1:
-                edge = t._node
-                if edge is None:
-                    edge = accumulate_node(t)
-                if edge._is_leaf:
-                    leaves.append(t)
-                slot = t._slot
-                any_slot = any_slot or slot != 0
-                if x.dtype is not out_dtype or (out_shape is not None and x.shape != out_shape):
-                    any_fix = True
-            elif t._cut is not None:
-                node._cut = t._cut
-            if promotes and x.dtype is not out_dtype:
+    for i in plan.wanting:
+        t: TensorBase = tensors[i]
+        edge = t._node
+        if edge is None:
+            edge = accumulate_node(t)
+        edges[i] = edge
+        if edge._is_leaf:
+            leaves.append(t)
+        if t._slot:
+            any_slot = True
+        x = t._array
+        if x.dtype is not out_dtype or (out_shape is not None and x.shape != out_shape):
+            any_fix = True
+    if len(plan.wanting) != count:
+        for given in tensors:
+            if isinstance(given, TensorBase) and not given._wants_grad and given._cut is not None:
+                node._cut = given._cut
+    if op.dtype_rule != 0 and op.width > 1:
+        for given in tensors:
+            if isinstance(given, TensorBase) and given._array.dtype is not out_dtype:
                 any_fix = node.mixed = True
-            if not variadic:
-                if saved[i]:
-                    if i == 0 and overwritten is not None:
-                        kept.append(overwritten)
-                        cells.extend((i, Version(), 0))
-                    else:
-                        cell = saved_cell(t)
-                        kept.append(x)
-                        cells.extend((i, cell, cell.n))
+    kept: list[Any] = []
+    if not op.variadic:
+        kept = [None if isinstance(given, TensorBase) else given for given in tensors]
+        for i in plan.saved:
+            if isinstance(tensors[i], TensorBase):
+                t = tensors[i]
+                if i == 0 and overwritten is not None:
+                    kept[0] = overwritten
+                    cells.extend((0, Version(), 0))
                 else:
-                    kept.append(None)
-        elif not variadic:
-            kept.append(t)
-        edges.append(edge)
-        slots.append(slot)
-    kept.extend([None] * len(op.outs))
+                    cell = saved_cell(t)
+                    kept[i] = t._array
+                    cells.extend((i, cell, cell.n))
+    if results is not None and plan.any_out:
+        for i, r in enumerate(results):
+            if plan.outs[i]:
+                cell = cell_of(r)
+                cells.extend((len(kept), cell, cell.n))
+                kept.append(r._array)
+            else:
+                kept.append(None)
+    else:
+        kept.extend([None] * len(op.outs))
     kept.extend(attrs)
     for index, what in op.metas:
         source = tensors if index < 0 else tensors[index]
         kept.append(meta(source, what))
-    for t in watch:
-        cell = cell_of(t)
-        cells.extend((t._array, cell, cell.n))
+    for given in watch:
+        cell = cell_of(given)
+        cells.extend((given._array, cell, cell.n))
     node._edges = tuple(edges)
     if leaves:
         node._leaves = leaves
     if any_slot:
-        node._edge_slots = tuple(slots)
+        node._edge_slots = tuple([t._slot if mask >> i & 1 else 0 for i, t in enumerate(tensors)])
     node._kept = tuple(kept)
     node._cells = tuple(cells)
     node._frees = plan.saves or len(watch) != 0
@@ -435,7 +445,12 @@ def link_views(
     for r in results:
         r._cell = cell
         view = View(base, kind, cell.n, steps)
-        if STATE.recording and base._wants_grad:
+        node = r._node
+        if node is not None and node._code is not None:  # of the same line
+            view._code = node._code
+            view._lasti = node._lasti
+            view._module = node._module
+        elif STATE.recording and base._wants_grad:
             stamp(view, STAMP_DEPTH)
         r._view_of = view
         if base._wants_grad and (kind == "no_grad" or kind == "inference"):

@@ -128,7 +128,10 @@ def dtype_of_all(params: list[TensorBase], owns: list[Any], names: Any) -> Any:
 
 def count_writes(params: list[TensorBase], n: int) -> None:
     for p in params:
-        cell_of(p).n += n
+        cell = p._cell
+        if cell is None:
+            cell = cell_of(p)
+        cell.n += n
 
 
 def set_gradients(gradients: list[tuple[TensorBase, Any]]) -> None:

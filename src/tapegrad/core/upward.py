@@ -99,6 +99,7 @@ class Gpu:
 
     memory: Any = None  # an ArrayMemory, once a GPU is used
     space: Any = None  # the meaning of F for a gradient
+    raw: Any = None  # and for an array of a GPU
     arguments: Any = None  # (op, tensors, attrs): all of them on one device, or an error
     run_kernel: Any = None  # (op, arrays, attrs)
     created: Any = None  # (api, function, args, kwargs): makes a tensor on some device
@@ -139,3 +140,18 @@ FORWARD_MODE: Final = ForwardMode()
 GPU: Final = Gpu()
 HOST_KERNELS: Final = HostKernels()
 META_SIDE: Final = MetaSide()
+
+
+def own_defaults(record: Any) -> None:
+    """Give an object what its class has: Python reads its own attributes three times as fast.
+
+    Compiled classes have none but their own.
+    """
+    if __file__.endswith(".py"):
+        for name, value in list(vars(type(record)).items()):
+            if not name.startswith("__") and not callable(value):
+                setattr(record, name, value)
+
+
+for _record in (AUTOCAST, GPU, HOST_KERNELS, TENSOR):
+    own_defaults(_record)

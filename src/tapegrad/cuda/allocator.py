@@ -63,7 +63,8 @@ def allocator(cuda: Any, pool: Any) -> Callable[[int], Any]:
     memory = cuda.memory
     pointer, full = memory.MemoryPointer, memory.OutOfMemoryError
     device_now, stream_now = cuda.runtime.getDevice, cuda.get_current_stream
-    shelves = Shelves.bins
+    books = Shelves  # of our own: arrays may outlive the names of this module when Python ends
+    shelves = books.bins
     # The doctor refers to memory weakly.
     weakly = () if memory.BaseMemory.__weakrefoffset__ else ("__weakref__",)
 
@@ -74,8 +75,8 @@ def allocator(cuda: Any, pool: Any) -> Callable[[int], Any]:
 
         def __del__(self) -> None:
             self.shelf.append(self.source)
-            if Shelves.counting is not None:
-                Shelves.counting(self.device_id, -self.size)
+            if books.counting is not None:
+                books.counting(self.device_id, -self.size)
 
     def fresh(size: int, device: int) -> Any:
         lying = idle(device)
@@ -107,8 +108,8 @@ def allocator(cuda: Any, pool: Any) -> Callable[[int], Any]:
         block = Block()
         block.ptr, block.size, block.device_id = source.ptr, size, device
         block.asked, block.shelf, block.source = asked, shelf, source
-        if Shelves.counting is not None:
-            Shelves.counting(device, size)
+        if books.counting is not None:
+            books.counting(device, size)
         return pointer(block, 0)
 
     return malloc

@@ -14,9 +14,10 @@ from operator import is_
 from typing import Any
 
 from ..core import devices
-from ..core.base import STATE, ndarray, wrap
+from ..core.base import STATE, Version, ndarray, wrap
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
+from ..core.unchanged import count_writes, note_writes
 
 PLAIN = (bool, float, int, list, str, tuple, type(None))
 NUMBERS = (bool, float, int)
@@ -151,9 +152,10 @@ class Ready:
 
 
 def write_down(params: list[Any], rule: Fused) -> None:
-    name = f"_fused_{rule.kernel}_"
-    for p in params:
-        (p._cell or p._version_cell()).bump(name)
+    written = Version()
+    written.bump(f"_fused_{rule.kernel}_")
+    count_writes(params, 1)
+    note_writes(written, params)
 
 
 def update_on_device(

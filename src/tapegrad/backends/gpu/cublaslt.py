@@ -131,24 +131,10 @@ class Plan:
 
     def start(self, choice: Heuristic, a: int, b: int, out: int, bias: int) -> None:
         lt = self.lt
-        if not bias:
-            self.launch(choice, a, b, out)
-            return
-        with self.lock:  # the address stands in the description, which all threads use
-            if bias != self.bias_at:
-                self.bias_given.value = bias
-                status = lt.set_attribute(self.desc, BIAS, self.bias_reference, POINTER)
-                if status:
-                    check_status(status)
-                self.bias_at = bias
-            self.launch(choice, a, b, out)
-
-    def launch(self, choice: Heuristic, a: int, b: int, out: int) -> None:
-        lt = self.lt
         address = lt.address
         target = address(out)
         workspace, stream = lt.blas.place()
-        status = lt.matmul(
+        given = (
             lt.handle,
             self.desc,
             self.one,
@@ -166,6 +152,15 @@ class Plan:
             lt.size,
             stream,
         )
+        if not bias:
+            status = lt.matmul(*given)
+        else:
+            with self.lock:  # the address stands in the description, which all threads use
+                if bias != self.bias_at:
+                    self.bias_given.value = bias
+                    check_status(lt.set_attribute(self.desc, BIAS, self.bias_reference, POINTER))
+                    self.bias_at = bias
+                status = lt.matmul(*given)
         if status:
             check_status(status)
 
@@ -269,7 +264,8 @@ def product(lt: Lt, a: Any, b: Any, bias: Any = None, fp32: str | None = None) -
     if plan.copies[1]:
         b = b.copy()
     out = lt.xp.ndarray(plan.shape, dtype)
-    plan.run(a.data.ptr, b.data.ptr, out.data.ptr, 0 if bias is None else bias.data.ptr)
+    run = plan.best if plan.tried else plan.run
+    run(a.data.ptr, b.data.ptr, out.data.ptr, 0 if bias is None else bias.data.ptr)
     return out
 
 
@@ -341,6 +337,48 @@ def with_sums(lt: Lt, a: Any, b: Any, fp32: str) -> Any:
     except RuntimeError:
         return False
     return False if True in plan.copies else plan
+
+
+class LinearGradients:
+    """All gradients of a linear layer by two products, which are looked up as one."""
+
+    def __init__(self, gpu: Any) -> None:
+        self.gpu = gpu
+        self.known: dict[tuple[Any, ...], tuple[Plan, Plan] | None] = {}
+
+    def __call__(self, grad: Any, x: Any, right: Any) -> tuple[Any, Any, Any] | None:
+        """Of bias, input and weight; None where the products are looked at one by one."""
+        dtype = grad.dtype
+        key = (dtype, grad.strides, x.shape, x.strides, right.shape, right.strides)
+        key = (*key, Settings.matmul_fp32)
+        try:
+            plans = self.known[key]
+        except KeyError:
+            if len(self.known) >= cublas.MOST_STACKS:
+                self.known.clear()
+            plans = self.known[key] = self.plans(grad, x, right)
+        if plans is None:
+            return None
+        weights, inputs = plans
+        array = self.gpu.xp.ndarray
+        to_weight, to_bias = array(weights.shape, dtype), array(weights.shape[:1], dtype)
+        to_input = array(inputs.shape, dtype)
+        given = grad.data.ptr
+        weights.run(given, x.data.ptr, to_weight.data.ptr, to_bias.data.ptr)
+        run = inputs.best if inputs.tried else inputs.run
+        run(given, right.data.ptr, to_input.data.ptr, 0)
+        return to_bias, to_input, to_weight
+
+    def plans(self, grad: Any, x: Any, right: Any) -> tuple[Plan, Plan] | None:
+        if not (grad.size and x.size and right.size) or grad.dtype not in cublas.NAMES:
+            return None
+        lt: Lt = self.gpu.lt
+        fp32 = Settings.matmul_fp32
+        weights = with_sums(lt, grad.T, x, fp32)
+        if weights is False:
+            return None
+        inputs = Plan(lt, grad, right.T, NOTHING, fp32)
+        return None if True in inputs.copies else (weights, inputs)
 
 
 def has_own(dtype: Any, fp32: str) -> bool:

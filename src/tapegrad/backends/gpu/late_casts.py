@@ -28,7 +28,7 @@ class LateCasts:
             self.cast()
 
     def takes(self, node: Node, total: Any) -> bool:
-        """Whether a node is a cast to a leaf's dtype that can wait; it is kept then."""
+        """Whether a node is a cast to a leaf's dtype that can wait: nothing is to be done then."""
         op: Op | None = node._op
         if op is None or not op.casts or type(total) is not STATE.device_type or STATE.several:
             return False
@@ -40,8 +40,9 @@ class LateCasts:
         pending = self.run.order.pending[leaf]
         if pending.waiting != 1 or pending.total is not None:
             return False  # more is to be added
-        if not total.flags.c_contiguous or not total.size:
+        if not total._c_contiguous or not total.size:
             return False
+        pending.waiting = 0  # the leaf need not be visited: it gets its gradient from here
         self.waiting.append((leaf, total))
         self.size += total.nbytes
         if self.size > MOST_WAITING:

@@ -45,8 +45,7 @@ def run_linear(run: Any, order: Any, node: Node, total: Any) -> bool:
         last_kept: Any = last._kept
         grad = DEVICE.space.reshape(total, last_kept[3])
     wants = (to_bias is not None, to_input is not None, turned is not None)
-    weight = None if right is None else right.T
-    found = DEVICE.backend.linear_gradients(grad, x, weight, wants)
+    found = DEVICE.backend.linear_gradients(grad, x, right, wants)
     if not run.keep:
         if last._frees:
             run.release(last)
@@ -73,6 +72,10 @@ def run_linear(run: Any, order: Any, node: Node, total: Any) -> bool:
     return True
 
 
+def hooked(leaves: list[Any]) -> bool:
+    return any([leaf.node._hooks is not None for leaf in leaves])
+
+
 def kept_dtype(kept: tuple[Any, ...]) -> Any:
     """The dtype of the matrices that a product saved."""
     x = kept[2] if kept[1] is None else kept[1]
@@ -86,12 +89,13 @@ def give(run: Any, order: Any, edge: Any, slot: int, g: Any) -> None:
     if op is not None and op.casts and edge._hooks is None and not edge._packed:
         ready = pending.waiting == 1 and pending.total is None and edge._kept is not None
         # Leaves come before it, and their hooks must not see what it makes.
-        if ready and not [1 for leaf in order.leaves if leaf.node._hooks is not None]:
+        if ready and not (order.leaves and hooked(order.leaves)):
+            if run.late.takes(edge, g):
+                return
             below = edge._edge_slots
-            g = None if run.late.takes(edge, g) else edge._pull(g, False)[0]
+            g = edge._pull(g, False)[0]
             edge = edge._edges[0]
             slot = 0 if below is None else below[0]
-            pending = order.pending[edge]
     if g is not None and edge._op is not None and edge._op.view:
         passed = run.past_views(order, Passing(edge, slot, g, 1))
         run.hand_one(order, passed.edge, passed.slot, passed.g, passed.owned)

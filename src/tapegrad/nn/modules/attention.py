@@ -6,7 +6,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ...core.base import ON_DEVICE, TensorBase
+from ...core.base import ON_DEVICE, TensorBase, making_for_caller
 from ...core.watchers import WATCHED
 from ...ops.nn.multihead_attention import over_itself
 from .. import functional as F
@@ -140,7 +140,8 @@ class MultiheadAttention(Module):
                 into = (self.in_proj_weight, self.in_proj_bias)
                 out_of = (self.out_proj.weight, self.out_proj.bias)
                 dense = self._is_added or not self.training and not needs_grad(query, *into)
-                return over_itself(query, self.num_heads, into, out_of, is_causal, dense), None
+                given = (query, self.num_heads, into, out_of, is_causal, dense)
+                return making_for_caller(over_itself, *given), None
         dense = self._takes_short_way(query, key, value, attn_mask, is_causal)
         turned = self.batch_first and query.dim() == 3
         if turned:

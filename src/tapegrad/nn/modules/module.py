@@ -226,13 +226,15 @@ class Module(HookMethods, StateMethods):
     def __getattr__(self, name: str) -> Any:
         # Only called for what is no ordinary attribute.
         own = self.__dict__
-        parameters = own.get("_parameters")
-        if parameters is not None and name in parameters:
-            return parameters[name]
-        for where in REGISTERED:
-            found = own.get(where)
-            if found is not None and name in found:
-                return found[name]
+        found = own.get("_parameters")
+        if found is not None and name in found:
+            return found[name]
+        found = own.get("_modules")
+        if found is not None and name in found:
+            return found[name]
+        found = own.get("_buffers")
+        if found is not None and name in found:
+            return found[name]
         raise no_such_attribute(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

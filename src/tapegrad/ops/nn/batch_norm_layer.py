@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.base import ON_DEVICE, STATE, TensorBase
-from ...core.devices import DEVICE
+from ...core.devices import DEVICE, kernel_of
 from ...core.dispatch import is_stale
 from ...core.record import finish
 from ...core.watchers import WATCHED
@@ -40,7 +40,9 @@ def layer_step(
     for bit, t in ((1, input), (2, weight), (4, bias), (0, running_mean), (0, running_var)):
         if t is None and 2 <= bit <= 4:
             continue
-        if not isinstance(t, TensorBase) or t._special != ON_DEVICE or is_stale(t):
+        if not isinstance(t, TensorBase) or t._special != ON_DEVICE:
+            return None
+        if t._view_of is not None and is_stale(t):
             return None
         if bit != 1 and t._array.shape != shape:
             return None
@@ -55,6 +57,15 @@ def layer_step(
     found = kernel(x, *arrays, running, eps, momentum)
     if found is None:
         return None
-    batches._version_cell().bump("add_", (False, None, None, -1, batches._cut))
+    if NativeBatchNorm.device.kernel is None:
+        kernel_of(NativeBatchNorm)  # which finds what the backward pass runs, too
     kept = statistics_dtype(input, weight, bias, running_mean)
-    return finish(NativeBatchNorm, (input, weight, bias), (eps, kept), (), mask, found)[0]
+    made = finish(NativeBatchNorm, (input, weight, bias), (eps, kept), (), mask, found)[0]
+    cell, how = batches._version_cell(), (False, None, None, -1, batches._cut)
+    node = made._node
+    if node is None or node._code is None:
+        cell.bump("add_", how)
+    else:  # of the same line
+        cell.n += 1
+        cell.note("add_", node._code, node._lasti, how)
+    return made

@@ -385,10 +385,19 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
             return mm(grad.T, left).T
         return mm(left.T, grad)
 
+    all_of_them = cublaslt.LinearGradients(gpu)
+
     def linear_gradients(
-        grad: Any, x: Any, weight: Any, wants: tuple[bool, ...]
+        grad: Any, x: Any, right: Any, wants: tuple[bool, ...]
     ) -> tuple[Any, Any, Any]:
-        """Those of bias, input and weight; one kernel makes bias and weight where it can."""
+        """Those of bias, input and weight; one kernel makes bias and weight where it can.
+
+        `right` is the weight's transpose.
+        """
+        if False not in wants:
+            at_once = all_of_them(grad, x, right)
+            if at_once is not None:
+                return at_once
         to_bias = to_weight = None
         turned = grad.T
         if wants[0] and wants[2]:
@@ -399,7 +408,8 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
             to_bias = sums(grad, (0,), False, None)
         if wants[2] and to_weight is None:
             to_weight = cublaslt.product(gpu.lt, turned, x)
-        return to_bias, cublaslt.product(gpu.lt, grad, weight) if wants[1] else None, to_weight
+        to_input = cublaslt.product(gpu.lt, grad, right.T) if wants[1] else None
+        return to_bias, to_input, to_weight
 
     sums = sum_kernel(gpu, False, reference("sum"))
     backend.linear_gradients = linear_gradients

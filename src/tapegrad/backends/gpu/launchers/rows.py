@@ -103,6 +103,18 @@ def register_rows(backend: Any, gpu: Gpu, reference: Any) -> None:
             to_bias = ndarray((0,), dtype)
         return out, ndarray((0,), dtype) if to_weight is None else to_weight, to_bias
 
+    def pull(node: Any, grad: Any, kept: Any) -> Any:
+        """All gradients of `native_layer_norm` at once."""
+        edges = node._edges
+        if grad[0] is None or node._fixes is not None:
+            return None
+        input, weight, _, _, stats, nd, eps = kept[:7]
+        biased = edges[2] is not None
+        found = layer_norm_backward(grad[0], input, stats, weight, nd, eps, biased)
+        return [None if e is None else g for e, g in zip(edges, found, strict=True)]
+
+    backend.pulls["native_layer_norm"] = pull
+
     for name, logs in (("softmax", 0), ("log_softmax", 1)):
         backend.override(name)(softmax_kernel(backend, gpu, logs, reference(name)))
         pull = f"{name}_backward_data"
