@@ -47,7 +47,7 @@ MIDDLE = (
     "try:\n    {0} = {0}.exp()\n    if {0}.max().item() > 4: raise ValueError('large')\n"
     "except ValueError as e:\n    log.append(str(e))\n    {0} = {0}.clamp(max=1.0)",
     "total = sum(p.square().sum() for p in params)\nnote(total)\n{0} = {0} + 0.01 * total",
-    "{0}.mul_(0.5 if {0}.mean().item() > 0 else 0.25)",
+    "{0} = {0} + 1\n{0}.mul_(0.5 if {0}.mean().item() > 0 else 0.25)",
 )
 # After the backward pass.
 LATER = (
