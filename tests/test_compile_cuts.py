@@ -868,6 +868,23 @@ def test_gradients_that_are_looked_at() -> None:
             assert compiled(tg.ones(3)).item() == pytest.approx(function(tg.ones(3)).item())
 
 
+def test_an_argument_with_a_history_that_is_written() -> None:
+    w = tg.ones(3, requires_grad=True)
+
+    def function(h: Any) -> Any:
+        h.mul_(2)
+        return (h * h).sum()
+
+    compiled = tg.compile(function)
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(5):
+            h = w * 3 + 1
+            found.append(tg.autograd.grad(compiled(h) + h.sum(), w)[0].tolist())
+    assert found == [[102.0] * 3] * 5
+
+
 def test_a_leaf_that_is_returned() -> None:
     def function(x: Any) -> Any:
         return ((x * 2).tanh().exp() + x).cos().detach().requires_grad_()

@@ -43,11 +43,11 @@ MIDDLE = (
     "for j in range(2):\n    {0} = {0}.tanh() * (j + 1)\n    log.append({0}.sum().item())",
     "kept = [{0}]\nfor j in range(2):\n    kept.append(kept[-1].sin() + {0})\n    note(kept[-1])\n"
     "{0} = torch.stack(kept).sum(0)",
-    "with torch.no_grad():\n    base = {0}.mean()\n    log.append(base.item())\n{0} = {0} - base",
+    "with torch.no_grad():\n    base = {0}.mean() / 2\n    note(base)\n{0} = {0} - base",
     "try:\n    {0} = {0}.exp()\n    if {0}.max().item() > 4: raise ValueError('large')\n"
     "except ValueError as e:\n    log.append(str(e))\n    {0} = {0}.clamp(max=1.0)",
     "total = sum(p.square().sum() for p in params)\nnote(total)\n{0} = {0} + 0.01 * total",
-    "{0}.mul_(0.5 if {0}.mean().item() > 0 else 0.25)",
+    "{0} = {0} + 1\n{0}.mul_(0.5 if {0}.mean().item() > 0 else 0.25)",
 )
 # After the backward pass.
 LATER = (

@@ -26,6 +26,13 @@ FUTURE = functools.reduce(
 CALLING = frozenset(("PUSH_NULL", "PRECALL", "KW_NAMES", "NOP", "EXTENDED_ARG", "CACHE"))
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 LATER = (*SCOPES, ast.GeneratorExp)  # what is inside may run when variables are others
+# Calls that compute nothing, by their last names.
+BOOKKEEPING = frozenset(
+    """
+    add_scalar append bool copy detach dict enumerate extend float format get insert int items
+    keys len list max min pop print range round set str tuple values zip
+    """.split()
+)
 # Who takes all from a generator before anything else happens.
 CONSUMERS = frozenset("all any dict list max min set sorted sum tuple".split())
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -198,7 +205,9 @@ def is_worth_it(run: list[Any]) -> bool:
     """Whether statements may do enough for a recording."""
     nodes = [n for each in run for n in ast.walk(each)]
     sums = [n for n in nodes if isinstance(n, (ast.BinOp, ast.AugAssign))]
-    return len(sums) > 1 or any([isinstance(n, ast.Call) for n in nodes])
+    calls = [n.func for n in nodes if isinstance(n, ast.Call)]
+    names = {getattr(each, "attr", getattr(each, "id", "")) for each in calls}
+    return len(sums) > 1 or not BOOKKEEPING.issuperset(names)
 
 
 def walk_here(node: Any) -> list[Any]:

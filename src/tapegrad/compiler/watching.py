@@ -22,7 +22,7 @@ from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .memory import forget_memory
 from .noticing import Noticing
-from .outside import Outside, Pattern
+from .outside import Doorway, Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
 from .scalars import Number, Read, now, number
@@ -167,6 +167,10 @@ class Seen:
             if static._cell is not None and static._cell.n:
                 value._array[...] = static._array
                 value._version_cell().n += static._cell.n
+                node = static._node
+                if node is not None and not node._is_leaf and type(node) is not Doorway:
+                    # What was written is part of the history, which begins where it was before.
+                    value._node, value._slot, value._wants_grad = node, static._slot, True
             if static._wants_grad and (static._node is None or static._node._is_leaf):
                 value.requires_grad_()
                 value._gradient = static._gradient
