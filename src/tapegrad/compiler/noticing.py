@@ -177,7 +177,9 @@ def stores(code: types.CodeType) -> bool:
     if is_library_file(code.co_filename):
         return False
     for step in dis.get_instructions(code):
-        if step.opname in STORES and step.argval != "grad":  # that one a recorder sees by itself
+        # `.grad` a recorder sees by itself, and attributes in __init__ are those of something new.
+        harmless = step.opname == "STORE_ATTR" and "__init__" == code.co_name
+        if step.opname in STORES and step.argval != "grad" and not harmless:
             return True
         if step.opname == "STORE_DEREF" and step.argval in code.co_freevars:
             return True

@@ -109,6 +109,9 @@ def taped_write(op: Any, arrays: list[Any], attrs: Any, before: Any) -> Any:
     return None
 
 
+LARGE_DRAW = 1 << 20  # bytes
+
+
 def taped_draw(run: Callable[[], Any], target: Any = None) -> tuple[Any, Any]:
     """What a function returns that may draw random numbers, and the kernels that it called; None if
     Python did more. `target` is an array that it overwrites with them."""
@@ -125,6 +128,8 @@ def taped_draw(run: Callable[[], Any], target: Any = None) -> tuple[Any, Any]:
     if not len(tape) or stream.is_at(before):
         return out, None
     arrays = results if target is None else [target]
+    if sum([x.nbytes for x in arrays]) > LARGE_DRAW:
+        return out, None  # a copy would take memory, and Python does not take the time
     after, wanted = stream.mark(), [x.copy() for x in arrays]
     stream.go_to(before)
     for x in arrays:

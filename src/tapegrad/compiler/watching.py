@@ -124,7 +124,8 @@ class Seen:
         if self.noticing.acts or self.recorder.behind:
             return True
         copies = [x for pair in self.recorder.before.arrays.values() for x in pair if x is not None]
-        return sum([x.nbytes for x in (*memory.values(), *copies)]) < SMALL
+        results = [r._array for r in self.results if is_tensor(r)]
+        return sum([x.nbytes for x in (*memory.values(), *copies, *results)]) < SMALL
 
     def makes_state(self) -> bool:
         """Whether an optimizer made its state in the call, where a replay would find it."""
