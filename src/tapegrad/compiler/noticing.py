@@ -178,7 +178,7 @@ def stores(code: types.CodeType) -> bool:
         return False
     for step in dis.get_instructions(code):
         # `.grad` a recorder sees by itself, and attributes in __init__ are those of something new.
-        harmless = step.opname == "STORE_ATTR" and "__init__" == code.co_name
+        harmless = step.opname == "STORE_ATTR" and code.co_name == "__init__"
         if step.opname in STORES and step.argval != "grad" and not harmless:
             return True
         if step.opname == "STORE_DEREF" and step.argval in code.co_freevars:

@@ -11,11 +11,8 @@ the first line that does it, and the call ends as any other call.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,9 +33,9 @@ from .calls import Place, body_of, place_in, users_line
 from .decisions import Decision
 from .dying import Dying, is_large
 from .memory import forget_memory
-from .noticing import Heard, unnoticed
+from .noticing import unnoticed
 from .returned import is_returned
-from .scalars import Number, NumberFill, NumberStep, Options, OptionStep, Read, ReadStep, number
+from .scalars import Number, NumberFill, NumberStep, OptionStep, Read, ReadStep, number
 from .snapshots import Earlier, Snapshots, fingerprint
 from .steps import (
     CallStep,
@@ -534,47 +531,6 @@ class Recorder(OpMode):
             for p in group["params"]:
                 if id(p) not in was or was[id(p)].is_still(p._gradient):
                     self.cleared.add(id(p))
-
-    @contextlib.contextmanager
-    def hearing_output(self) -> Iterator[None]:
-        """What is printed would not be printed again."""
-        before = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = Heard(sys.stdout, self), Heard(sys.stderr, self)  # type: ignore
-        try:
-            yield
-        finally:
-            sys.stdout, sys.stderr = before
-
-    @contextlib.contextmanager
-    def listening_to_options(self, owners: list[Any]) -> Iterator[None]:
-        """What the call sets in the groups of optimizers is to be set again."""
-        lists = [each.param_groups for each in owners if hasattr(each, "param_groups")]
-        for groups in lists:
-            groups[:] = [Options(group, self) for group in groups]
-        try:
-            yield
-        finally:
-            for groups in lists:
-                groups[:] = [getattr(group, "group", group) for group in groups]
-            for step in self.steps:
-                for update in getattr(getattr(step, "step", step), "updates", ()):
-                    update.group = getattr(update.group, "group", update.group)
-
-    @contextlib.contextmanager
-    def listening_to(self, schedulers: list[Any]) -> Iterator[None]:
-        """Schedulers are of many classes, the user's among them: their steps are caught here."""
-        for each in schedulers:
-            each.step = functools.partial(self.called, each.step)
-        try:
-            yield
-        finally:
-            for each in schedulers:
-                each.step = each.step.args[0]
-                if getattr(each.step, "__func__", None) is getattr(type(each), "step", None):
-                    del each.step
-
-    def called(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return self.whole(function, args, kwargs)
 
     def note_gradients(self) -> None:
         """A step for the leaves whose `.grad` is another tensor than before."""

@@ -16,6 +16,7 @@ from ..core.base import TensorBase, Version, wrap
 from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
+from . import listening
 from .arguments import is_tensor, static_input
 from .behind import join, separate
 from .decisions import Decision, decided_first
@@ -85,11 +86,11 @@ class Seen:
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         self.noticing = Noticing(recorder)
-        with recorder.hearing_output(), self.noticing:
+        with listening.to_output(recorder), self.noticing:
             with (
                 recorder,
-                recorder.listening_to(schedulers),
-                recorder.listening_to_options(owners),
+                listening.to_schedulers(recorder, schedulers),
+                listening.to_options(recorder, owners),
             ):
                 self.out = function(*args, **kwargs)
             recorder.note_gradients()
