@@ -574,3 +574,18 @@ def test_writes_of_values_need_no_python() -> None:
         source = source + 1
     assert u._version == before + 6
     assert in_python(step) == ["aten.fill_.Tensor", "aten.copy_.default"]  # of a tensor; of itself
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_numbers_are_stacked_without_python(dtype: Any) -> None:
+    @torch.compile
+    def joined(x: Any) -> Any:
+        return torch.stack([x[0], x[2], x[1]]), torch.stack([x[:2], x[1:]], 1)
+
+    for i in range(6):
+        x = torch.tensor([i, 0, i + 1]).to(dtype)
+        flat, square = joined(x)
+        assert flat.tolist() == [x[0].item(), x[2].item(), x[1].item()]
+        assert square.tolist() == [[x[0].item(), x[1].item()], [x[1].item(), x[2].item()]]
+        assert flat.dtype is square.dtype is dtype

@@ -254,7 +254,7 @@ def copies(op: Any, arrays: list[Any], attrs: Any, result: Any) -> list[tuple[An
     if op.name == "flip":
         return [(np.flip(arrays[0], attrs[0]), result)]
     if op.name == "stack":
-        return [(x, np.moveaxis(result, attrs[0], 0)[i]) for i, x in enumerate(arrays)]
+        return [(x, np.moveaxis(result, attrs[0], 0)[i, ...]) for i, x in enumerate(arrays)]
     if op.name == "cat" and all([x.ndim == result.ndim for x in arrays]):
         ends = np.cumsum([x.shape[attrs[0]] for x in arrays])[:-1].tolist()
         return list(zip(arrays, np.split(result, ends, attrs[0]), strict=True))
