@@ -180,8 +180,8 @@ def does_the_same(
         if not isinstance(x, np.ndarray) or id(memory(x)) in given or id(x) in flags:
             continue
         owner = memory(x)
-        if not owner.ndim and owner.dtype.kind != "f":
-            continue  # a number among the operands: no table
+        if home is None and not owner.ndim and owner.dtype.kind != "f":
+            continue  # a number among the operands of an elementwise op: no table
         if id(owner) not in own and owner.dtype.kind != "f" and home not in CHECKED:
             if home not in TABLES and home is not MOVES:
                 return None  # a table of places, perhaps made from values: nothing to play with
