@@ -89,6 +89,14 @@ def added_up(losses: Any, reduction: str) -> Any:
     return sum_over(x, None, False, x.size if reduction == "mean" else 1.0)
 
 
+def are_plain(tensors: tuple[Any, ...]) -> bool:
+    """Whether those that are there are of one dtype that is not rounded in between."""
+    dtype = tensors[0].dtype
+    if (dtype is not F32 and dtype is not F64) or not tensors[0].size:
+        return False
+    return all([t is None or (type(t) is np.ndarray and t.dtype is dtype) for t in tensors])
+
+
 def of_elements(name: str) -> Any:
     """A program from the formula of the block, as if nothing were added up, and then a sum."""
 
@@ -96,19 +104,17 @@ def of_elements(name: str) -> Any:
         known: dict[str, Any] = {}
 
         def kernel(*args: Any) -> Any:
-            first = args[0]
-            if type(first) is not np.ndarray or not first.size:
-                return reference(*args)
-            if first.dtype is not F32 and first.dtype is not F64:
-                return reference(*args)  # which is rounded in between
             if not known:
                 op = REGISTRY[name]
                 known["losses"] = formula(op, reference)
                 known["place"] = op.width + op.attrs.index("reduction")
+                known["width"] = op.width
+            if not are_plain(args[: known["width"]]):
+                return reference(*args)
             place = known["place"]
             losses = known["losses"](*args[:place], "none", *args[place + 1 :])
             how = args[place]
-            return losses if how == "none" else added_up(losses, how)
+            return losses if how == "none" else added_up(np.asarray(losses), how)
 
         return kernel
 
