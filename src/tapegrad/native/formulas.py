@@ -28,7 +28,10 @@ class Otherwise:
         self.without: dict[tuple[int, ...], Any] = {}
 
     def __call__(self, *args: Any) -> Any:
-        missing = tuple([i for i, value in enumerate(args[: self.op.width]) if value is None])
+        width = self.op.width
+        missing = ()
+        if width > 2:  # behind an input and what it is compared with: weights
+            missing = tuple([i for i, value in enumerate(args[:width]) if value is None])
         if not missing:
             found = on_tape(self.op, args) if KERNELS.has_tape() else None
             return quiet(self.reference, *args) if found is None else found
