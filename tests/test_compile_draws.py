@@ -42,7 +42,6 @@ OTHERS: dict[str, Any] = {
     "exponential_": lambda x: torch.empty(5).exponential_(),
     "exponential_, double": lambda x: torch.empty(5, dtype=torch.float64).exponential_(),
     "cauchy_, double": lambda x: torch.empty(20, dtype=torch.float64).cauchy_(),
-    "a row of a buffer": lambda x: torch.zeros(3, 20).index_select(0, x[0, :2].long() * 0),
 }
 
 

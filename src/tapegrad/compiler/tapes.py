@@ -39,8 +39,9 @@ Again = Callable[[], list[Any]]  # the results of an op, computed once more
 TABLES = frozenset(("conv", "batch_norm", "recurrent", "attention"))  # with tables of places
 CHECKED = frozenset(("gather", "sorting"))  # these look at places before they use them
 MOVES = "moves"  # they have a table as well
-FAMILIES = TABLES | CHECKED | {"products", "softmax", "norms", "reduce", "losses", "pool2d"}
-FAMILIES |= {"extremes", "masks"}
+FAMILIES = TABLES.union(
+    CHECKED, ("products", "softmax", "norms", "reduce", "losses", "pool2d", "extremes", "masks")
+)
 
 
 def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tuple[Any, Any]:

@@ -43,11 +43,12 @@ class Otherwise:
         return found(*[value for i, value in enumerate(args) if i not in missing])
 
 
-# By name: c/whole.c
-WHOLE = ("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "remainder_scalar")
-WHOLE = {
-    name: code for code, name in enumerate((*WHOLE, "bitwise_and", "bitwise_or", "bitwise_xor"))
-}
+# In the order of the codes in c/whole.c
+NAMES = (
+    *("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "remainder_scalar"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor"),
+)
+WHOLE = {name: code for code, name in enumerate(NAMES)}
 OF_TRUTHS = frozenset(("eq", "ne", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
 MOST_DIMS = 8
 

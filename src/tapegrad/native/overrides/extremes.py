@@ -32,56 +32,23 @@ def sizes(input: Any, dim: Any) -> tuple[int, int, int]:
     return math.prod(shape[:first]), math.prod(shape[first:last]), math.prod(shape[last:])
 
 
-def along(smallest: bool) -> Any:
+def extremes(smallest: bool, *, values: bool, places: bool) -> Any:
+    """(input, dim, keepdim) or (input): the extremes, where they are, or both."""
+
     def make(reference: Any) -> Any:
-        def kernel(input: Any, dim: int, keepdim: bool) -> Any:
-            run = run_for(input, (dim,)) if input.ndim else None
+        def kernel(input: Any, *how: Any) -> Any:
+            dim, keepdim = how or (None, False)
+            dims = (dim,) if isinstance(dim, int) else dim
+            run = run_for(input, dims)
             if run is None:
-                return reference(input, dim, keepdim)
-            shape = reduced_shape(input.shape, (dim,), keepdim)
-            values, places = np.empty(shape, input.dtype), np.empty(shape, np.int64)
-            run((input, values, places), (*sizes(input, (dim,)), smallest))
-            return values, places
+                return reference(input, *how)
+            shape = reduced_shape(input.shape, dims, keepdim)
+            found = np.empty(shape, input.dtype) if values else None
+            where = np.empty(shape, np.int64) if places else None
+            run((input, found, where), (*sizes(input, dims), smallest))
+            return (found, where) if values and places else found if values else where
 
         return kernel
-
-    return make
-
-
-def places_alone(smallest: bool) -> Any:
-    def make(reference: Any) -> Any:
-        def kernel(input: Any, dim: int | None, keepdim: bool) -> Any:
-            dims = None if dim is None else (dim,)
-            run = run_for(input, dims) if input.ndim else None
-            if run is None:
-                return reference(input, dim, keepdim)
-            places = np.empty(reduced_shape(input.shape, dims, keepdim), np.int64)
-            run((input, None, places), (*sizes(input, dims), smallest))
-            return places
-
-        return kernel
-
-    return make
-
-
-def values_alone(smallest: bool) -> Any:
-    def make(reference: Any) -> Any:
-        def kernel(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-            run = run_for(input, dim)
-            if run is None:
-                return reference(input, dim, keepdim)
-            values = np.empty(reduced_shape(input.shape, dim, keepdim), input.dtype)
-            run((input, values, None), (*sizes(input, dim), smallest))
-            return values
-
-        return kernel
-
-    return make
-
-
-def of_all(smallest: bool) -> Any:
-    def make(reference: Any) -> Any:
-        return values_alone(smallest)(lambda input, dim, keepdim: reference(input))
 
     return make
 
@@ -105,10 +72,9 @@ def truths(any_will_do: bool) -> Any:
     return make
 
 
-OVERRIDES = {
-    **{"all": truths(False), "any": truths(True)},
-    **{"max": along(False), "min": along(True)},
-    **{"argmax": places_alone(False), "argmin": places_alone(True)},
-    **{"amax": values_alone(False), "amin": values_alone(True)},
-    **{"max_all": of_all(False), "min_all": of_all(True)},
-}
+OVERRIDES = {"all": truths(False), "any": truths(True)}
+for _name, _smallest in (("max", False), ("min", True)):
+    OVERRIDES[_name] = extremes(_smallest, values=True, places=True)
+    OVERRIDES[f"arg{_name}"] = extremes(_smallest, values=False, places=True)
+    OVERRIDES[f"a{_name}"] = extremes(_smallest, values=True, places=False)
+    OVERRIDES[f"{_name}_all"] = extremes(_smallest, values=True, places=False)
