@@ -185,6 +185,8 @@ class UntypedStorage:
         return type(self.owner) is STATE.device_type
 
     def bytes(self) -> Any:
+        if type(self.owner) is STATE.meta_type:
+            raise NotImplementedError("Not available for 'meta' device type")
         flat = self.owner if self.owner.flags.c_contiguous else self.owner.T
         return flat.reshape(-1).view(np.uint8)
 
@@ -269,11 +271,14 @@ class UntypedStorage:
 
     def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> Any:
         """Take the bytes of another storage."""
+        if type(self.owner) is STATE.meta_type:
+            return self
         self.bytes()[...] = source.bytes()
         return self
 
     def fill_(self, value: int) -> Any:
-        self.bytes()[...] = value
+        if type(self.owner) is not STATE.meta_type:
+            self.bytes()[...] = value
         return self
 
     def new(self) -> UntypedStorage:
@@ -320,6 +325,15 @@ class UntypedStorage:
 StorageBase = UntypedStorage  # PyTorch has the two apart
 
 
+def check_storage_dtype(source: UntypedStorage, own: Any, name: str) -> None:
+    """Refuse a storage with elements of another dtype than the NumPy dtype `own`, called `name`."""
+    if isinstance(source, TypedStorage) and source.dtype.np != own:
+        raise RuntimeError(
+            f"Expected a Storage of type {name} or an UntypedStorage, but got type "
+            f"{source.dtype.scalar_type} for argument 1 'storage'"
+        )
+
+
 class TypedStorage(UntypedStorage):
     """The elements behind a tensor and all its views.
 
@@ -364,7 +378,8 @@ class TypedStorage(UntypedStorage):
         return self.bytes()[self.position(index)].item()
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
-        self.bytes()[index] = value
+        if type(self.owner) is not STATE.meta_type:
+            self.bytes()[index] = value
 
     def size(self) -> int:
         return self.nbytes() // self.dtype.itemsize

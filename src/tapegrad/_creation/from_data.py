@@ -179,7 +179,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
         array = from_data.cast_array(from_device(data), wanted, copy=False)
     else:
         array = from_data.to_array(data, wanted)
-    return made(settled(array, device))
+    t = made(settled(array, device))
+    return borrowed(t) if t._array is data else t
 
 
 @api(method=False, direct=True, follows=True)
@@ -206,7 +207,7 @@ def asarray(
     elif hasattr(obj, "__cuda_array_interface__"):
         source = made(from_device(obj))
     elif isinstance(obj, (np.ndarray, np.generic)):
-        source = made(shareable(np.asarray(obj)))
+        source = borrowed(made(shareable(np.asarray(obj))))
     elif hasattr(obj, "__dlpack__"):
         from ..utils.dlpack import imported
 
@@ -271,7 +272,13 @@ def from_numpy(array: Any) -> Any:
             kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
         )
         raise TypeError(f"expected np.ndarray (got {spelled})")
-    return made(shareable(array))
+    return borrowed(made(shareable(array)))
+
+
+def borrowed(t: Any) -> Any:
+    """Note that the memory of a new tensor belongs to somebody else, so it cannot be resized."""
+    t._version_cell().borrowed = True
+    return t
 
 
 @api(method=False)
@@ -323,7 +330,7 @@ def frombuffer(
             ),
             3,
         )
-    return made(array, requires_grad)
+    return borrowed(made(array, requires_grad))
 
 
 # ---------------------------------------------------------------------- questions

@@ -74,7 +74,7 @@ def arange(
     target = out._array.dtype if isinstance(out, TensorBase) else wanted
     if target is None:
         whole = all([isinstance(v, int) for v in (low, high, by)])
-        target = dtypes.int64.np if whole else range_dtype(given)
+        target = dtypes.int64.np if whole else dtypes.default_np()
     xp = home(device) if out is None else np
     array = range_values(low, high, by, target, "arange_cpu", xp)
     if out is None:
@@ -88,17 +88,14 @@ def arange(
             UserWarning,
             stacklevel=3,
         )
-    return store_out("arange", out, array, wanted)
+    return store_range("arange", out, array, wanted)
 
 
-def range_dtype(given: tuple[Any, ...]) -> Any:
-    """The default float dtype, or that of the float tensors among the bounds."""
-    found = [
-        dtypes.of(v._array.dtype)
-        for v in given
-        if isinstance(v, TensorBase) and v._array.dtype.kind in "fV"
-    ]
-    return found[0].np if found and found[0] is dtypes.float64 else dtypes.default_np()
+def store_range(function: str, out: Any, array: Any, wanted: Any) -> Any:
+    """Fill `out` in order; it keeps its shape where it has as many elements as the range."""
+    if isinstance(out, TensorBase) and out._array.size == array.size:
+        array = array.reshape(out._array.shape)
+    return store_out(function, out, array, wanted)
 
 
 def check_range(low: Any, high: Any, by: Any) -> None:
@@ -188,7 +185,7 @@ def range_(
         if target.kind in "fV"
         else (start + step * np.arange(count)).astype(target)
     )
-    return made(array, requires_grad) if out is None else store_out("range", out, array, None)
+    return made(array, requires_grad) if out is None else store_range("range", out, array, None)
 
 
 def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[Any, ...]:
@@ -294,7 +291,9 @@ def linspace(
     check_options("linspace", device, layout, pin_memory)
     target = out._array.dtype if out is not None else wanted
     array = evenly(*space_bounds("linspace", start, end, steps, target))
-    return made(array, requires_grad) if out is None else store_out("linspace", out, array, wanted)
+    return (
+        made(array, requires_grad) if out is None else store_range("linspace", out, array, wanted)
+    )
 
 
 @api(method=False)
@@ -329,4 +328,6 @@ def logspace(
     if target.kind in "iu" and count == 1:
         from_data.fill_value(float(powers[0]), target)
     array = powers.astype(np.int64).astype(target) if target.kind in "iu" else powers.astype(target)
-    return made(array, requires_grad) if out is None else store_out("logspace", out, array, wanted)
+    return (
+        made(array, requires_grad) if out is None else store_range("logspace", out, array, wanted)
+    )

@@ -9,7 +9,6 @@ import numpy as np
 from .. import dtypes
 from .._tensor.legacy_constructors import TYPES, legacy_tensor
 from ..core.base import STATE, TensorBase, note_birth, wrap
-from ..core.bits import with_bits_of
 from ..core.devices import DEVICE, is_device, sent, xp_of
 from ..core.layout import strided as strided_view
 from ..core.modes import MODES
@@ -186,9 +185,11 @@ def checked_out(function: str, out: Any, wanted: Any) -> None:
 
 
 def resize_out(out: Any, shape: tuple[int, ...]) -> None:
+    """Give an `out=` tensor a shape; a view stays in the memory of its base if there is room."""
     if out._array.shape != shape:
-        fresh = xp_of(out._array).empty(shape, out._array.dtype)
-        out._array = with_bits_of(out._array, fresh)
+        from ..ops.copying.resize import resize_in_place
+
+        resize_in_place(out, shape)
 
 
 @api(method=False, direct=True)

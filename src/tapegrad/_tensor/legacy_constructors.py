@@ -40,6 +40,9 @@ def construct(
     No arguments: empty. Ints or a Size: that size, not initialised. A tensor: its own memory (of
     the same dtype, where `strict`). Anything else is data.
     """
+    from .._creation.from_data import on_storage
+    from ..storage import UntypedStorage, check_storage_dtype
+
     device = kwargs.pop("device", None)
     if device is not None:
         device = device_type(device)
@@ -65,6 +68,10 @@ def construct(
                     f"expected {options(dtype, kind)} (got {options(first._array.dtype, own)})"
                 )
             return first._array
+        if isinstance(first, UntypedStorage):
+            wanted = dtypes.of(dtype)
+            check_storage_dtype(first, dtype, wanted.scalar_type)
+            return on_storage(first, dtype)
         if isinstance(first, Size):
             return sized(tuple(first), dtype)
         if not is_int(first):

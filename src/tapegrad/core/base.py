@@ -179,6 +179,7 @@ class Version:
     rebased_array: int = 0  # the id of the base's array then
     inference: bool = False
     counts: bool = False  # of an inference tensor that detach() gave a counter after all
+    borrowed: bool = False  # the memory is somebody else's (a NumPy array's): it cannot grow
     born: Any = None  # (code, lasti) of the line that made a leaf which requires grad
 
     def bump(self, name: str, how: Any = None) -> None:

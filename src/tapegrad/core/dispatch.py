@@ -326,6 +326,7 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...], records: bool = True) -
         cell = cell_of(a)
         if cell.inference:
             t._cell = without_counter(cell)
+            t._node, t._slot, t._wants_grad = None, 0, False
             return t
         parent = a._view_of
         steps: tuple[Any, ...] = ()

@@ -11,7 +11,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import inference_written
 from .base import STATE, TensorBase, quiet, wrap
-from .bits import memory_behind, plain, with_bits_of
+from .bits import memory_behind, plain
 from .devices import two_devices, xp_of
 from .modes import MODES
 from .python_dispatch import dispatches
@@ -170,7 +170,8 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
                 UserWarning,
                 stacklevel=5,
             )
-        fresh = xp_of(target._array).empty(array.shape, target._array.dtype)
-        target._array = with_bits_of(target._array, fresh)
+        from ..ops.copying.resize import resize_in_place
+
+        resize_in_place(target, array.shape)
     quiet(target._array.__setitem__, ..., array)
     target._version_cell().bump(name)

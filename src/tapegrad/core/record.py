@@ -29,6 +29,7 @@ from .base import (
 )
 from .modes import MODES
 from .op import Op
+from .transforms.levels import STACK
 from .upward import ANOMALY_MODE, RECORDING
 
 FLOATS: Final = "fcV"  # NumPy kinds that can require a gradient (bfloat16 is a void kind)
@@ -96,7 +97,9 @@ def saved_cell(t: TensorBase) -> Version:
     if cell is None:
         cell = t._cell = Version()
     elif cell.inference:
-        raise inference_saved()
+        if not STACK.transforms():
+            raise inference_saved()
+        return Version()  # a transform of functions may save it: nobody counts writes to it
     return cell
 
 
@@ -430,6 +433,7 @@ def link_views(
     if cell.inference:  # nothing will follow it: PyTorch does not call these views
         for r in results:
             r._cell = without_counter(cell)
+            r._node, r._slot, r._wants_grad = None, 0, False
         return
     parent = source._view_of
     base = source if parent is None else parent.base

@@ -25,7 +25,7 @@ from ..autograd.starts import (
     ones_at,
     targets,
 )
-from ..core.base import TensorBase
+from ..core.base import TensorBase, Version
 from ..core.modes import MODES, grad_set_to
 from ..core.python_dispatch import is_asked
 from ..core.transforms.batched import (
@@ -87,6 +87,8 @@ class Tracked:
         leaf._node = None
         leaf._slot = 0
         leaf._view_of = None
+        if leaf._cell is not None and leaf._cell.inference:
+            leaf._cell = Version()  # inside, it is a tensor like any other
         set_dual(leaf, dual_of(t))
         return leaf
 

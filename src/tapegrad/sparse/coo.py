@@ -194,9 +194,22 @@ class SparseTensor(Tensor):
         bump(self, "zero_")
         return self
 
+    @property
+    def device(self) -> Any:
+        return self._entries.device
+
+    @property
+    def is_meta(self) -> bool:
+        return bool(self._entries.is_meta)
+
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         entries = self._entries.to(*args, **kwargs)
-        return self if entries is self._entries else self._with(entries)
+        if entries is self._entries:
+            return self
+        if entries.is_meta:  # as in PyTorch, how many elements there were is not known there
+            places = self._places[:, :0].to("meta")
+            return sparse(places, entries[:0], self._shape, self._coalesced)
+        return self._with(entries)
 
     def clone(self, *, memory_format: Any = None) -> SparseTensor:
         return sparse(self._places.clone(), self._entries.clone(), self._shape, self._coalesced)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..modes import MODES
 from ..per_thread import PerThread
 
 
@@ -43,6 +44,7 @@ class Stack(PerThread):
 
 
 STACK = Stack()
+DERIVATIVES = ("grad", "jvp")  # the kinds of levels that need a tape or tangents
 
 BACKWARD_INSIDE = (
     "backward() called inside a functorch transform. This is not supported, please use "
@@ -78,9 +80,15 @@ class level_of:
 
     def __enter__(self) -> Level:
         self.level = open_level(self.kind, self.size, self.randomness)
+        # Derivatives are computed in inference mode too, as in PyTorch: it is off in the block.
+        self.in_inference = MODES.inference and self.kind in DERIVATIVES
+        if self.in_inference:
+            MODES.set("inference", False)
         return self.level
 
     def __exit__(self, *error: object) -> None:
+        if self.in_inference:
+            MODES.set("inference", True)
         close_level(self.level)
 
 

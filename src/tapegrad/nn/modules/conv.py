@@ -102,7 +102,12 @@ class _ConvNd(Module):
     def reset_parameters(self) -> None:
         """Draw new values."""
         # a = sqrt(5) makes the bound 1 / sqrt(inputs that feed an output).
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.weight.is_contiguous():
+            init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        else:  # in the order of the dimensions, not of memory: channels_last draws the same
+            with tg.no_grad():
+                drawn = tg.empty_like(self.weight, memory_format=tg.contiguous_format)
+                self.weight.copy_(init.kaiming_uniform_(drawn, a=math.sqrt(5)))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
             if fan_in != 0:

@@ -21,6 +21,7 @@ from ...core.record import prepare
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
 from ...ops.shape.strided import ByStrides
+from ...storage import check_storage_dtype
 from ..block import Block, api, op
 from ..block.checks import invalid_call
 from ..shape.copying import format_name, fresh
@@ -60,6 +61,8 @@ def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any
     count = math.prod(shape)
     room = (storage_bytes(input) // x.itemsize - input.storage_offset()) if x.size else 0
     if count > room:
+        if input._cell is not None and input._cell.borrowed:
+            raise RuntimeError("Trying to resize storage that is not resizable")
         memory = xp_of(x).empty(count, x.dtype)
         kept = max(min(room, count), 0)
         memory[:kept] = strided(np, x, (kept,), (x.itemsize,))
@@ -67,6 +70,11 @@ def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any
     input._array = with_bits_of(input._array, strided(np, x, shape, strides))
     bump(input, "resize_")
     return input
+
+
+def resize_in_place(t: Any, shape: tuple[int, ...]) -> None:
+    """Give an `out=` tensor another shape, in the memory of its base where there is room."""
+    resized(t, shape, contiguous_strides(shape, memory_behind(t._array).itemsize))
 
 
 @api(function=False)
@@ -143,6 +151,7 @@ def look_at(
         if size is not None:
             array = memory_at(UntypedStorage(array), own, storage_offset, size, stride)
     elif isinstance(source, UntypedStorage):
+        check_storage_dtype(source, own, dtypes.cpp_name(own))
         if size is None:
             size = (source.nbytes() // own.itemsize,)
         array = memory_at(source, own, storage_offset, size, stride)

@@ -541,6 +541,31 @@ def neutral_element(dtype: Any, reduce: str) -> Any:
     return dtype.type(-np.inf if reduce == "amax" else np.inf)
 
 
+TWO_ZEROS = (
+    "(): Double backward is unsupported for {0} when >1 zeros in {0} are scattered to the same "
+    "position in self"
+)
+
+
+@op
+class DelayedError(Block):
+    """delayed_error(input, message) -> Tensor: its input; a gradient that comes back raises."""
+
+    aten = None
+    node = "torch::autograd::Error"
+    public = False
+    unbatchable = "it stands for a derivative that does not exist"
+
+    def fwd(xp, input, message):
+        return input
+
+    def d_input(F, grad, message):
+        raise RuntimeError(message)
+
+    def jvp(F, t_input, message):
+        raise RuntimeError(message)
+
+
 def winners(
     F: Any, input: Any, index: Any, src: Any, out: Any, dim: int, include_self: bool
 ) -> tuple[Any, Any]:
@@ -564,8 +589,13 @@ def reduced_gradients(
     dim: int,
     reduce: str,
     include_self: bool,
+    name: str = "scatter_reduce",
+    source: str = "src",
 ) -> tuple[Any, Any]:
-    """The gradients of `scatter_reduce` for input and src, before `include_self` is looked at."""
+    """The gradients of `scatter_reduce` for input and src, before `include_self` is looked at.
+
+    `name` and `source` are what an error calls the function and its tensor of values.
+    """
     same_places("ScatterReduceBackward0", index, src.shape)
     if reduce == "sum":
         return grad, F.gather(grad, index, dim) if needs[2] else None
@@ -590,6 +620,8 @@ def reduced_gradients(
             )
             others = F.gather(grad * out, index, dim) / F.masked_fill(src, zero, 1)
             d_src = F.where(alone, F.gather(grad, index, dim) * F.gather(rest, index, dim), others)
+            if F.recorded and bool((zero & (counts > 1)).any()):
+                d_src = F.delayed_error(d_src, f"{name}{TWO_ZEROS.format(source)}")
         return d_input, d_src
     from_input, from_src = winners(F, input, index, src, out, dim, True)
     share = grad / F.scatter_add(from_input, index, from_src, dim)

@@ -55,7 +55,9 @@ class IndexReduce(Block):
     def backward(F, grad, needs, input, index, source, out, dim, reduce, include_self):
         places = over(F, index, source.shape, dim)
         d_input, d_source = reduced_gradients(
-            F, grad, needs, input, places, source, out, dim, reduce, include_self
+            *(F, grad, needs, input, places, source, out, dim, reduce, include_self),
+            name="index_reduce",
+            source="source",
         )
         if needs[0] and not include_self:
             d_input = F.index_fill_value(d_input, index, 0, dim)

@@ -324,6 +324,8 @@ class LinalgLstsq(Block):
         refuse_meta("linalg_lstsq.out", input)
         own = default_tolerance(x)
         limit = own if rcond is None or rcond < 0 else float(rcond)
+        if driver == "gelsd" and not 0 < limit < 1:  # LAPACK takes its own precision then
+            limit = float(np.finfo(x.dtype).eps)
         return apply(LinalgLstsq, (input, b), (limit, driver))
 
 

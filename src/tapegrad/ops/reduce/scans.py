@@ -150,8 +150,9 @@ class Cumprod(Block):
     def fwd(xp, input, dim, dtype=None):
         return accumulated(xp, xp.multiply, input, dim, dtype)
 
-    def d_input(F, grad, input, dim):
-        # No division, so that zeros are no special case.
+    def d_input(F, grad, input, out, dim):
+        # No division, so that zeros are no special case. PyTorch's formula reads `out` too: it is
+        # kept so that a write to it before the backward pass is refused, as there.
         if is_single(grad, dim):
             return grad
         return up_to(F, input, dim) * scan_back(F, grad, input, dim)

@@ -17,8 +17,9 @@ from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
 from ..block import Block, Case, api, apply, op
 from ..block.batching import flattened, lift
-from ..block.checks import OUT_EXACT, not_implemented
+from ..block.checks import OUT_EXACT, half_as_single, not_implemented
 from ..block.samples import Draw, Index
+from ..statistics.quickselect import sorted_by
 from .sums import array_of
 
 # ruff: noqa: N805
@@ -29,6 +30,7 @@ TopkResult = return_type("topk", ("values", "indices"))
 
 def ranks(xp: Any, x: Any, dim: int, descending: bool) -> Any:
     """Positions in order, equal elements as they stood; NaN counts as the largest."""
+    x = half_as_single(x)
     if not descending:
         return xp.argsort(x, axis=dim, kind="stable")
     turned = xp.argsort(xp.flip(x, dim), axis=dim, kind="stable")
@@ -40,6 +42,7 @@ def best(xp: Any, x: Any, k: int, dim: int, largest: bool) -> Any:
     size = x.shape[dim]
     if not 0 < 4 * k < size:
         return xp.take(ranks(xp, x, dim, largest), xp.arange(k), axis=dim)
+    x = half_as_single(x)
     split = xp.argpartition(x, size - k if largest else k - 1, axis=dim)
     kept = xp.arange(size - k, size) if largest else xp.arange(k)
     some = xp.sort(xp.take(split, kept, axis=dim), axis=dim)
@@ -226,9 +229,9 @@ class UniqueParts(Distinct):
 
     def fwd(xp, input):
         values, inverse, counts = xp.unique(
-            input, return_inverse=True, return_counts=True, equal_nan=False
+            half_as_single(input), return_inverse=True, return_counts=True, equal_nan=False
         )
-        return values, inverse.reshape(input.shape), counts
+        return values.astype(input.dtype, copy=False), inverse.reshape(input.shape), counts
 
 
 @op
@@ -240,10 +243,42 @@ class UniqueDim(Distinct):
     jvp = no_tangent("unique_dim")
 
     def fwd(xp, input, dim):
+        x = half_as_single(input)
+        if xp is np and input.size and has_nan(xp, x):
+            first, inverse, counts = distinct_with_nan(xp.moveaxis(x, dim, 0))
+            return xp.ascontiguousarray(xp.take(input, first, axis=dim)), inverse, counts
         values, inverse, counts = xp.unique(
-            input, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+            x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
         )
-        return values, inverse.reshape(-1), counts
+        return values.astype(input.dtype, copy=False), inverse.reshape(-1), counts
+
+
+def distinct_with_nan(slices: Any) -> tuple[Any, Any, Any]:
+    """The first of equal slices in PyTorch's order, which slice is where, and how many there are.
+
+    NaN is neither less nor greater than anything, nor equal to itself.
+    """
+    rows = slices.reshape(len(slices), -1).tolist()
+
+    def less(a: int, b: int) -> bool:
+        for x, y in zip(rows[a], rows[b], strict=True):
+            if x < y or x > y:
+                return bool(x < y)
+        return False
+
+    order = sorted_by(len(rows), less)
+    first: list[int] = []
+    inverse = np.empty(len(rows), np.int64)
+    counts: list[int] = []
+    for place in order:
+        row = rows[place]
+        if first and all([x == y for x, y in zip(rows[first[-1]], row, strict=True)]):
+            counts[-1] += 1
+        else:
+            first.append(place)
+            counts.append(1)
+        inverse[place] = len(first) - 1
+    return np.array(first, np.int64), inverse, np.array(counts, np.int64)
 
 
 @op

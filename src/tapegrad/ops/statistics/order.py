@@ -17,7 +17,7 @@ from ..block.checks import half_as_single, invalid_call, is_number, not_implemen
 from ..block.samples import Draw, Index
 from ..reduce.extrema import ExtremumAlong, WholeExtremum, check_not_empty
 from ..reduce.sums import all_dims, array_of, dense, one_dim, plain_dtype
-from .quickselect import SMALL, by_quickselect, last_by_sort
+from .quickselect import SMALL, by_quickselect, last_by_sort, mode_with_nan
 
 # ruff: noqa: N805
 
@@ -272,6 +272,8 @@ class Mode(Picked):
         places = size - 1 - same[:, ::-1].argmax(axis=1)
         for i in xp.flatnonzero(same.sum(axis=1) > 1) if xp is np and size > SMALL else ():
             places[i] = last_by_sort(xp, rows[i], int(places[i]))
+        for i in xp.flatnonzero((rows != rows).any(axis=1)) if xp is np else ():
+            places[i] = mode_with_nan(rows[i].tolist())
         return found(xp, input, places, dim, keepdim)
 
     def call(input, dim=-1, keepdim=False):

@@ -7,6 +7,7 @@ is done here at once: which pairs the two pointers of the pass would exchange is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 SMALL = 16  # what the C++ library leaves to its insertion sort, which is stable
@@ -93,3 +94,72 @@ def last_by_sort(xp: Any, values: Any, place: int) -> Any:
         else:
             last = cut
     return row.places[first + int(xp.flatnonzero(row.codes[first:last] == wanted)[-1])]
+
+
+def mode_with_nan(values: list[float]) -> int:
+    """The place of the mode of a row that has NaN in it, as PyTorch finds it.
+
+    PyTorch sorts with `<`, which is false for NaN: what counts as a run of equal elements depends
+    on the steps of the C++ library's sort, so these are repeated here.
+    """
+    order = sorted_by(len(values), lambda a, b: values[a] < values[b])
+    best, most, run = 0, 0, 0
+    for i, place in enumerate(order):
+        run += 1
+        if i + 1 == len(order) or values[place] != values[order[i + 1]]:
+            if run > most:
+                best, most = place, run
+            run = 0
+    return best
+
+
+def sorted_by(count: int, less: Callable[[int, int], bool]) -> list[int]:
+    """The places 0 … count - 1 as the C++ library's `sort` orders them, whatever `less` says.
+
+    With NaN among the values `less` is no order, and the result depends on the algorithm:
+    quicksort down to parts of 16, then one pass of insertion sort.
+    """
+    order = list(range(count))
+    waiting = [(0, count)]
+    while waiting:
+        first, last = waiting.pop()
+        while last - first > SMALL:
+            cut = quicksort_step(order, first, last, less)
+            waiting.append((cut, last))
+            last = cut
+    for i in range(1, count):
+        taken = order[i]
+        if i < SMALL and less(taken, order[0]):
+            order[1 : i + 1] = order[:i]
+            order[0] = taken
+            continue
+        place = i
+        while place and less(taken, order[place - 1]):
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = taken
+    return order
+
+
+def quicksort_step(
+    order: list[int], first: int, last: int, less: Callable[[int, int], bool]
+) -> int:
+    """Move the median of three to the front and split the rest around it."""
+    a, b, c = first + 1, first + (last - first) // 2, last - 1
+    if less(order[a], order[b]):
+        median = b if less(order[b], order[c]) else c if less(order[a], order[c]) else a
+    else:
+        median = a if less(order[a], order[c]) else c if less(order[b], order[c]) else b
+    order[first], order[median] = order[median], order[first]
+    pivot = order[first]
+    low, high = first + 1, last
+    while True:
+        while low < last - 1 and less(order[low], pivot):
+            low += 1
+        high -= 1
+        while high > first and less(pivot, order[high]):
+            high -= 1
+        if not low < high:
+            return low
+        order[low], order[high] = order[high], order[low]
+        low += 1

@@ -1,0 +1,238 @@
+"""Corners where a plausible answer is not PyTorch's; the values were asked of PyTorch 2.13."""
+
+import math
+
+import numpy as np
+import pytest
+
+import tapegrad as torch
+
+nan, inf = math.nan, math.inf
+
+
+def same(result, expected):
+    np.testing.assert_array_equal(np.array(result.tolist()), np.array(expected))
+
+
+# ------------------------------------------------------------------ transforms in inference mode
+
+
+def test_derivatives_in_inference_mode():
+    func = torch.func
+    with torch.inference_mode():
+        x, factor = torch.tensor(2.0), torch.tensor(3.0)
+        assert func.grad(lambda v: v * v)(x).item() == 4.0
+        assert func.grad(lambda v: v * v * factor)(x).item() == 12.0
+        assert func.grad(func.grad(lambda v: v**3 * factor))(x).item() == 36.0
+        assert func.jvp(lambda v: v * v, (x,), (torch.tensor(1.0),))[1].item() == 4.0
+        assert func.vjp(lambda v: v * v, x)[1](torch.tensor(1.0))[0].item() == 4.0
+        rows = torch.tensor([2.0, 3.0])
+        same(func.jacrev(lambda v: v * v)(rows), [[4.0, 0.0], [0.0, 6.0]])
+        same(func.jacfwd(lambda v: v * v)(rows), [[4.0, 0.0], [0.0, 6.0]])
+        same(torch.vmap(func.grad(lambda v: v * v))(rows), [4.0, 6.0])
+        assert not func.grad(lambda v: v * v)(x).is_inference()
+        assert torch.is_inference_mode_enabled()
+    assert func.grad(lambda v: v * factor)(torch.tensor(3.0)).item() == 3.0
+
+
+def test_inference_mode_is_off_inside_a_derivative():
+    seen = []
+
+    def function(v):
+        seen.append((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
+        raise KeyError
+
+    with torch.inference_mode():
+        with pytest.raises(KeyError):
+            torch.func.grad(function)(torch.tensor(1.0))
+        assert torch.is_inference_mode_enabled()
+    assert seen == [(False, True)]
+
+
+def test_views_of_inference_tensors_require_no_grad():
+    with torch.inference_mode():
+        t = torch.ones(3, requires_grad=True)
+    assert not t[:2].requires_grad
+    assert not t.view(3).requires_grad
+    assert (t * 2).requires_grad
+
+
+# ---------------------------------------------------------------------- out=
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda out: torch.arange(6.0, out=out),
+        lambda out: torch.linspace(0, 5, 6, out=out),
+        lambda out: torch.range(0, 5, out=out),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated")
+def test_ranges_fill_a_view_of_another_shape(fill):
+    base = torch.zeros(2, 3)
+    view = base.t()
+    assert fill(view) is view
+    same(base, [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]])
+    flat = torch.zeros(6)
+    fill(flat.view(2, 3))
+    same(flat, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+def test_an_output_that_grows_stays_in_the_memory_of_its_base():
+    base = torch.zeros(6)
+    view = base[2:4]
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        torch.add(torch.ones(3), 1, out=view)
+    same(base, [0.0, 0.0, 2.0, 2.0, 2.0, 0.0])
+    base = torch.zeros(6)
+    with pytest.warns(UserWarning, match="The number of elements in the out tensor"):
+        torch.arange(3.0, out=base[:2])
+    same(base, [0.0, 1.0, 2.0, 0.0, 0.0, 0.0])
+
+
+# ---------------------------------------------------------------------- order, with NaN
+
+
+def test_nan_of_bfloat16_is_the_largest():
+    x = torch.tensor([nan, 1.0, nan, -2.0, inf], dtype=torch.bfloat16)
+    same(torch.sort(x).indices, [3, 1, 4, 0, 2])
+    same(torch.sort(x, descending=True).indices, [0, 2, 4, 1, 3])
+    same(torch.argsort(x, stable=True), [3, 1, 4, 0, 2])
+    same(torch.msort(x).float(), [-2.0, 1.0, inf, nan, nan])
+    same(torch.topk(x, 3, largest=False).values.float(), [-2.0, 1.0, inf])
+    same(torch.topk(x, 3).values.float(), [nan, nan, inf])
+    same(torch.unique(x).float(), [-2.0, 1.0, inf, nan, nan])
+    assert torch.unique(x).dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_mode_of_rows_with_nan(dtype):
+    def mode(*row):
+        found = torch.mode(torch.tensor(row, dtype=dtype))
+        return found.values.item(), found.indices.item()
+
+    assert mode(2.0, 1.0, nan, 2.0) == (1.0, 1)
+    assert mode(1.0, nan, 2.0, nan) == (1.0, 0)
+    assert mode(3.0, 2.0, 2.0, nan, nan, nan, 3.0) == (2.0, 2)
+    assert mode(nan, 1.0, nan, -2.0, inf)[1] == 0
+    assert mode(nan, nan, nan)[1] == 0
+    assert mode(*[float(i % 7) if i % 5 else nan for i in range(40)]) == (4.0, 39)
+
+
+def test_distinct_rows_with_nan():
+    rows = [[1.0, nan], [1.0, nan], [0.0, 1.0], [nan, 1.0], [0.0, 1.0]]
+    values, inverse, counts = torch.unique(
+        torch.tensor(rows), dim=0, return_inverse=True, return_counts=True
+    )
+    # The sort of the C++ library compares with `<`, and NaN separates what it stands between.
+    same(values, [[0.0, 1.0], [1.0, nan], [1.0, nan], [nan, 1.0], [0.0, 1.0]])
+    same(inverse, [1, 2, 0, 3, 4])
+    same(counts, [1, 1, 1, 1, 1])
+
+
+def test_running_means_of_infinities():
+    x = torch.tensor([[1.0, -inf, 2.0], [1.0, 2.0, inf], [1.0, 2.0, 3.0]])
+    same(torch.var_mean(x, 1)[1], [nan, inf, 2.0])
+    same(torch.std_mean(x, 1)[1], [nan, inf, 2.0])
+    many = torch.ones(2, 3000)
+    many[0, 5] = inf
+    many[1, -1] = inf
+    same(torch.var_mean(many, 1)[1], [nan, inf])
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def test_memory_of_others_cannot_grow():
+    for t in (
+        torch.from_numpy(np.zeros(3)),
+        torch.as_tensor(np.zeros(3)),
+        torch.from_numpy(np.zeros(3))[1:],
+        torch.frombuffer(bytearray(8), dtype=torch.float32),
+    ):
+        with pytest.raises(RuntimeError, match="^Trying to resize storage that is not resizable"):
+            t.resize_(4)
+    assert torch.from_numpy(np.zeros(3)).resize_(2).shape == (2,)
+    assert torch.from_numpy(np.zeros(3)).clone().resize_(4).shape == (4,)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_tensors_on_storages():
+    storage = torch.arange(4.0).storage()
+    t = torch.FloatTensor(storage)
+    t[0] = 9
+    assert storage[0] == 9.0
+    with pytest.raises(RuntimeError, match="^Expected a Storage of type Long or an Untyped"):
+        torch.LongTensor(storage)
+    with pytest.raises(RuntimeError, match="^Expected a Storage of type long int or an Untyped"):
+        torch.tensor([], dtype=torch.int64).set_(storage)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_without_values():
+    storage = torch.empty(3, device="meta").storage()
+    for read in (lambda: storage[0], storage.tolist, lambda: storage.untyped()[0]):
+        with pytest.raises(NotImplementedError, match="^Not available for 'meta' device type"):
+            read()
+    assert storage.nbytes() == 12
+
+
+def test_sparse_tensors_without_values():
+    t = torch.eye(2).to_sparse().to("meta")
+    assert t.device.type == "meta"
+    assert t.is_meta
+    assert t.layout is torch.sparse_coo
+
+
+# ---------------------------------------------------------------------- derivatives and numbers
+
+
+@pytest.mark.parametrize(
+    ("reduce", "words"),
+    [
+        (lambda a, i, s: a.scatter_reduce(0, i, s, "prod"), "scatter_reduce.*unsupported for src"),
+        (lambda a, i, s: a.index_reduce(0, i, s, "prod"), "index_reduce.*unsupported for source"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_two_zeros_in_a_product_have_no_second_derivative(reduce, words):
+    a = torch.ones(3, dtype=torch.double, requires_grad=True)
+    values = torch.tensor([0.0, 0.0, 2.0], dtype=torch.double, requires_grad=True)
+    out = reduce(a, torch.tensor([0, 0, 1]), values)
+    (slope,) = torch.autograd.grad(out.sum(), values, create_graph=True)
+    same(slope, [0.0, 0.0, 1.0])
+    with pytest.raises(RuntimeError, match=words):
+        torch.autograd.grad(slope.sum(), values)
+
+
+def test_cumprod_keeps_its_result():
+    a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = a.cumprod(0)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_convolutions_draw_the_same_weights_in_every_memory_format():
+    drawn = []
+    for format in (torch.contiguous_format, torch.channels_last_3d):
+        layer = torch.nn.Conv3d(2, 2, 2).to(memory_format=format)
+        torch.manual_seed(1)
+        layer.reset_parameters()
+        drawn.append(layer.weight.detach().flatten())
+    same(drawn[0], drawn[1].tolist())
+
+
+def test_ranges_of_tensors_have_the_default_dtype():
+    end = torch.tensor(3.0, dtype=torch.float64)
+    assert torch.arange(end).dtype is torch.float32
+    assert torch.arange(0, end).dtype is torch.float32
+    assert torch.arange(torch.tensor(3)).dtype is torch.int64
+
+
+def test_least_squares_with_a_limit_of_one():
+    A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    found = torch.linalg.lstsq(A, torch.tensor([[1.0], [2.0], [3.0]]), rcond=1.0, driver="gelsd")
+    assert found.rank.item() == 2
+    np.testing.assert_allclose(found.solution.tolist(), [[0.0], [0.5]], atol=1e-6)
