@@ -236,3 +236,83 @@ def test_least_squares_with_a_limit_of_one():
     found = torch.linalg.lstsq(A, torch.tensor([[1.0], [2.0], [3.0]]), rcond=1.0, driver="gelsd")
     assert found.rank.item() == 2
     np.testing.assert_allclose(found.solution.tolist(), [[0.0], [0.5]], atol=1e-6)
+
+
+# ---------------------------------------------------------------------- what others' programs call
+
+
+@pytest.mark.filterwarnings("ignore:This overload of")
+def test_numbers_between_tensors_as_old_programs_write_them():
+    t, o, m = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), torch.eye(2)
+    same(torch.add(t, 2, o), [7.0, 10.0])
+    same(t.add(2, o), [7.0, 10.0])
+    same(t.clone().add_(2, o), [7.0, 10.0])
+    same(torch.sub(t, 2, o), [-5.0, -6.0])
+    same(torch.addcmul(t, 2, o, o), [19.0, 34.0])
+    same(t.clone().addcmul_(2, o, o), [19.0, 34.0])
+    same(t.clone().addcdiv_(2, o, o), [3.0, 4.0])
+    same(torch.addmm(2, m, 3, m, m), [[5.0, 0.0], [0.0, 5.0]])
+    same(torch.addmm(2, m, m, m), [[3.0, 0.0], [0.0, 3.0]])
+    same(m.clone().addmm_(2, 3, m, m), [[5.0, 0.0], [0.0, 5.0]])
+    same(torch.addmv(2, t, 3, m, t), [5.0, 10.0])
+    same(torch.baddbmm(2, m[None], 3, m[None], m[None]), [[[5.0, 0.0], [0.0, 5.0]]])
+    with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
+        torch.add(t, o, 2)
+
+
+def test_the_first_old_call_warns(monkeypatch):
+    from tapegrad.core import publish
+
+    monkeypatch.setattr(publish, "OLD_FORMS_MET", [])
+    t = torch.ones(2)
+    with pytest.warns(UserWarning, match="^This overload of add is deprecated"):
+        torch.add(t, 2, t)
+    torch.add(t, 2, t)
+
+
+def test_limits_of_python_types():
+    assert torch.finfo(float).dtype == "float64"
+    assert torch.finfo(complex).eps == torch.finfo(torch.float64).eps
+    assert torch.iinfo(int).max == 2**63 - 1
+    with pytest.raises(TypeError, match="requires a floating point input type"):
+        torch.finfo(int)
+
+
+def test_sizes_as_arguments_of_broadcast_to():
+    assert torch.ones(4).broadcast_to(2, 4).shape == (2, 4)
+    assert torch.ones(4).broadcast_to((2, 4)).shape == (2, 4)
+    assert torch.broadcast_to(torch.ones(4), size=(2, 4)).shape == (2, 4)
+
+
+def test_layers_need_no_more_than_the_attributes_of_pytorchs():
+    layer = torch.nn.Conv2d(1, 1, 2, padding_mode="reflect", padding=1)
+
+    class Other:
+        pass
+
+    other = Other()
+    names = "padding_mode stride padding dilation groups _reversed_padding_repeated_twice"
+    for name in names.split():
+        setattr(other, name, getattr(layer, name))
+    x = torch.arange(9.0).view(1, 1, 3, 3)
+    found = torch.nn.Conv2d._conv_forward(other, x, layer.weight, layer.bias)
+    same(found, layer(x).tolist())
+
+
+def test_what_modules_and_schedulers_refuse():
+    nn = torch.nn
+    with pytest.raises(RuntimeError, match="does not accept copy argument"):
+        nn.Linear(2, 2).to(copy=True)
+    module = nn.Module()
+    module.x = 3
+    with pytest.raises(KeyError, match="attribute 'x' already exists"):
+        module.x = nn.Buffer(torch.ones(2))
+    optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
+    with pytest.raises(TypeError, match="lr_lambda should be a function, but got float"):
+        torch.optim.lr_scheduler.MultiplicativeLR(optimizer, 0.5)
+
+
+def test_flat_weights_can_be_set():
+    layer = torch.nn.LSTM(2, 3)
+    layer._flat_weights = [w.detach() for w in layer._flat_weights]
+    assert [w.shape for w in layer._flat_weights] == [(12, 2), (12, 3), (12,), (12,)]

@@ -467,6 +467,10 @@ def _too_many(
     return f"{function}() got an unexpected keyword argument '{unknown}'"
 
 
+# What finfo and iinfo take Python's own types for.
+_PYTHON_TYPES: dict[Any, dtype] = {float: float64, complex: complex128, int: int64, bool: bool_}
+
+
 def _one_type(
     function: str, args: tuple[object, ...], kwargs: dict[str, object], default: bool
 ) -> dtype:
@@ -480,6 +484,8 @@ def _one_type(
     value = args[0] if args else kwargs["type"]
     if type(value) is dtype:
         return value
+    if value in _PYTHON_TYPES:
+        return _PYTHON_TYPES[value]
     position = " (position 1)" if args else ""
     raise TypeError(
         f"{function}(): argument 'type'{position} must be torch.dtype, not {type(value).__name__}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -92,7 +93,7 @@ def make_function(api: Api) -> Callable[..., Any]:
                 return looped(error, api.name, function, args, kwargs)
             explain_call(error, api.name, api.parameters, args, kwargs)
             raise
-        return answered(function, reason, args, kwargs)
+        return answered(api, function, reason, args, kwargs)
 
     return named(function, api.name, api.doc, "tapegrad", call)
 
@@ -149,7 +150,7 @@ def make_method(api: Api) -> Callable[..., Any]:
                 prefer_refusal(self, error)
             explain_call(error, api.name, api.parameters, (self, *args), kwargs)
             raise
-        return answered(method, reason, (self, *args), kwargs)
+        return answered(api, method, reason, (self, *args), kwargs)
 
     return named(method, api.name, api.doc, "tapegrad.Tensor", call)
 
@@ -161,14 +162,46 @@ def wants_to_create(args: tuple[Any, ...]) -> bool:
     return False
 
 
-def answered(function: Any, reason: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What an argument with `__torch_function__` that is no tensor says, else the error."""
+def answered(api: Api, function: Any, reason: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The call in today's form if it was in an old one; else what an argument with
+    `__torch_function__` that is no tensor says; else the error."""
     from ..overrides import ask_foreign
 
+    today = todays_form(api, args, kwargs)
+    if today is not None:
+        return function(*today[0], **today[1])
     found = ask_foreign(function, args, kwargs)
     if found is NotImplemented:
         raise reason
     return found
+
+
+def todays_form(api: Api, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The arguments of an old call `add(input, alpha, other)`, `addmm(beta, input, alpha, …)` in
+    today's form, where such numbers are keywords; None if this is no such call."""
+    known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
+    names = [p.name for p in known if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    if not names or not {"alpha", "beta", "value"}.issuperset(names):
+        return None
+    tensors = [a for a in args if isinstance(a, TensorBase)]
+    numbers = [a for a in args if isinstance(a, (int, float, complex))]
+    fits = len(tensors) == len(known) - len(names) and 0 < len(numbers) <= len(names)
+    if not fits or len(tensors) + len(numbers) < len(args) or args[-1] is not tensors[-1]:
+        return None
+    if not OLD_FORMS_MET:
+        OLD_FORMS_MET.append(api.name)
+        left = iter(names)
+        order = ["Tensor" if isinstance(a, TensorBase) else next(left) for a in args]
+        warnings.warn(
+            f"This overload of {api.spoken} is deprecated: the numbers among its arguments "
+            f"({', '.join(order)}) are keywords now: {', '.join([f'{n}=' for n in names])}",
+            UserWarning,
+            stacklevel=4,
+        )
+    return tensors, {**kwargs, **dict(zip(names, numbers, strict=False))}
+
+
+OLD_FORMS_MET: list[str] = []  # PyTorch warns of the first one in a process
 
 
 def foreign(name: str, tensor: Any, other: Any) -> Any:
@@ -194,6 +227,9 @@ def make_inplace(api: Api) -> Callable[..., Any]:
         try:
             return call(self, *args, **kwargs, run=write)
         except TypeError as error:
+            today = todays_form(api, (self, *args), kwargs)
+            if today is not None:
+                return method(*today[0], **today[1])
             raise explain(api, error, (self, *args), kwargs, True, "_") from None
         except AttributeError as error:
             raise no_tensor(api, error, (self, *args), kwargs) from None

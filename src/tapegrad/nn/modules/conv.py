@@ -217,18 +217,23 @@ class _Conv(_ConvNd):
             dtype,
         )
 
-    def _convolve(self, *args: Any) -> Any:
-        raise NotImplementedError
-
     def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
-        padding: Any = self.padding
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = (0,) * self._spatial_dims
-        return self._convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+        raise NotImplementedError
 
     def forward(self, input: Any) -> Any:
         return self._conv_forward(input, self.weight, self.bias)
+
+
+def convolved(function: Any, layer: Any, input: Any, weight: Any, bias: Any) -> Any:
+    """The layer's convolution; `layer` may be any object with the attributes of PyTorch's layers.
+
+    Functional wrappers of other packages call `Conv2d._conv_forward` on objects of their own.
+    """
+    padding: Any = layer.padding
+    if layer.padding_mode != "zeros":
+        input = F.pad(input, layer._reversed_padding_repeated_twice, mode=layer.padding_mode)
+        padding = (0,) * len(layer.stride)
+    return function(input, weight, bias, layer.stride, padding, layer.dilation, layer.groups)
 
 
 class Conv1d(_Conv):
@@ -257,8 +262,8 @@ class Conv1d(_Conv):
 
     _spatial_dims = 1
 
-    def _convolve(self, *args: Any) -> Any:
-        return F.conv1d(*args)
+    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+        return convolved(F.conv1d, self, input, weight, bias)
 
 
 class Conv2d(_Conv):
@@ -290,8 +295,8 @@ class Conv2d(_Conv):
 
     _spatial_dims = 2
 
-    def _convolve(self, *args: Any) -> Any:
-        return F.conv2d(*args)
+    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+        return convolved(F.conv2d, self, input, weight, bias)
 
 
 class Conv3d(_Conv):
@@ -321,8 +326,8 @@ class Conv3d(_Conv):
 
     _spatial_dims = 3
 
-    def _convolve(self, *args: Any) -> Any:
-        return F.conv3d(*args)
+    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+        return convolved(F.conv3d, self, input, weight, bias)
 
 
 # --- transposed convolutions -----------------------------------------------------------------

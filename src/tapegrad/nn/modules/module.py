@@ -772,7 +772,9 @@ def set_buffer(module: Module, name: str, value: Any) -> None:
     if isinstance(value, Buffer):
         if "_buffers" not in module.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
-        forget(module, name, "_buffers")
+        if name in module.__dict__:
+            raise KeyError(f"attribute '{name}' already exists")
+        module._buffers.pop(name, None)
         module.register_buffer(name, value, value.persistent)
     else:
         module._buffers[name] = announced(GLOBAL.buffer_registration, module, name, value)
@@ -829,7 +831,9 @@ def parse_to(
     if rest and isinstance(rest[0], bool):
         non_blocking = rest.pop(0)
     if rest and isinstance(rest[0], bool):
-        rest.pop(0)  # `copy`, which has no meaning for a module
+        copy = rest.pop(0)
+    if copy:
+        raise RuntimeError(".to() does not accept copy argument")
     if rest:
         raise TypeError(
             "to() received an invalid combination of arguments - got "

@@ -135,6 +135,10 @@ class RNNBase(Module):
         # Looked up anew, as weights can be exchanged: parametrized, pruned, functional_call.
         return [getattr(self, name) for name in self._flat_weights_names]
 
+    @_flat_weights.setter
+    def _flat_weights(self, weights: list[Any]) -> None:
+        """Other packages set this list after they exchanged weights, which are found by name."""
+
     def flatten_parameters(self) -> None:
         """Lets cuDNN find the weights in one piece; here there is nothing to do."""
 

@@ -22,7 +22,7 @@ from ..block.shapes import asked_shape
 from .bit_views import conjugate_view, negative_view
 from .dim_order import PROPERTIES
 from .part_views import select
-from .views import as_int, as_ints, ints_of_call
+from .views import as_int, ints_of_call
 
 # ruff: noqa: N805
 
@@ -124,14 +124,16 @@ def expand_as(input: Any, other: Any) -> Any:
 
 
 @api(samples=[Case(Draw(1, 2), (3, 2))])
-def broadcast_to(input: Any, size: Any) -> Any:
+def broadcast_to(input: Any, *size: Any, **kwargs: Any) -> Any:
     """broadcast_to(input, size) -> Tensor: `input.expand(size)`.
 
     >>> broadcast_to(tensor([1, 2]), (2, 2))
     tensor([[1, 2],
             [1, 2]])
     """
-    return expanded(input, as_ints("broadcast_to", "size", 2, size))
+    if not size and "size" in kwargs:
+        size = (kwargs["size"],)
+    return expanded(input, ints_of_call("broadcast_to", "size", size))
 
 
 @api(method=False, samples=[Case(Draw(3, 1), Draw(2))], python=True)

@@ -86,6 +86,12 @@ class MultiplicativeLR(_WithLambdas, _StepByStep):
     [0.25]
     """
 
+    def __init__(self, optimizer: Any, lr_lambda: Any, last_epoch: int = -1) -> None:
+        for each in lr_lambda if isinstance(lr_lambda, (list, tuple)) else [lr_lambda]:
+            if not callable(each):
+                raise TypeError(f"lr_lambda should be a function, but got {type(each).__name__}")
+        super().__init__(optimizer, lr_lambda, last_epoch)
+
     def _after(self, rates: list[Any]) -> list[Any]:
         if self._is_initial:
             return rates
