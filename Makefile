@@ -16,7 +16,7 @@
 #   make libraries    other people's libraries on both, written to docs/libraries.md
 #   make libraries-quick  a part of them that takes a minute or two
 #   make sanitize     the kernels in C under AddressSanitizer and UBSan (GCC, Linux)
-#   make wheel        both wheels, in dist/
+#   make wheel        the sdist, and both wheels built from it, in dist/
 #   make clean        remove everything that was made here
 
 PYTHON ?= python3
@@ -138,10 +138,12 @@ sanitize: $(VENV)/.tools
 	    --deselect tests/test_compile.py::test_a_hundred_thousand_replays_have_flat_memory \
 	    --deselect tests/test_compile_memory.py::test_recording_takes_no_more_memory_than_running
 
+# Both wheels come from the sdist, so that a file which it lacks is noticed.
 wheel: $(VENV)/.tools
-	rm -f dist/tapegrad-*.whl
-	$(VENV)/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
-	TAPEGRAD_PURE=1 $(VENV)/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
+	rm -rf dist/tapegrad-* src/tapegrad.egg-info
+	$(VENV)/bin/python setup.py -q sdist -d dist
+	$(VENV)/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist dist/tapegrad-*.tar.gz
+	TAPEGRAD_PURE=1 $(VENV)/bin/python -m pip wheel -q --no-deps --no-build-isolation -w dist dist/tapegrad-*.tar.gz
 	@ls -l dist
 
 clean:

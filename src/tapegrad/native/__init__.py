@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from typing import Any
 
 from numpy._core._multiarray_umath import __cpu_features__ as _features
@@ -26,8 +27,20 @@ def _load() -> tuple[Any, str]:
         return None, "the processor has no AVX2"
     try:
         from . import _kernels
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}._kernels":
+            raise
         return None, "not built"
+    except ImportError as error:
+        reason = f"built, but they cannot be loaded: {error}"
+        warnings.warn(
+            f"tapegrad's kernels in C were {reason}\nEverything works without them, on NumPy, "
+            "several times slower. `pip install --force-reinstall --no-cache-dir tapegrad` builds "
+            "or fetches them for this Python and NumPy.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None, reason
     return _kernels, ""
 
 
