@@ -82,7 +82,7 @@ def test_notes_that_code_cites():
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
 def test_the_code_of_a_readme_runs(name, tmp_path, monkeypatch):
-    """The blocks are one program: one learns, one raises what is printed below it, one has tools."""
+    """The blocks are one program: it learns, raises what is printed below, and shows the tools."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / name).read_text(encoding="utf-8")
     learns, raises, tools = re.findall(r"```python\n(.*?)```", text, re.S)
