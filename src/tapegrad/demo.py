@@ -222,8 +222,7 @@ def show_digits(images: Any, answers: Any) -> None:
 
 def show_page(loss: Any) -> None:
     heading("6. The backward pass as a page")
-    folder = pathlib.Path(tempfile.gettempdir(), "tapegrad-demo")
-    folder.mkdir(exist_ok=True)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="tapegrad-demo-"))  # each user has their own
     page = folder / "backward.html"
     trace = diagnose.trace_backward(loss)
     for _ in trace:

@@ -471,7 +471,7 @@ def test_without_a_gpu() -> None:
         "def first(call):\n"
         "    try:\n        print(call())\n"
         "    except Exception as e:\n"
-        "        print(type(e).__name__, str(e).splitlines()[0], 'tapegrad[cuda]' in str(e))\n"
+        "        print(type(e).__name__, str(e).splitlines()[0], 'tapegrad[cuda12]' in str(e))\n"
         "first(torch.cuda.is_available)\n"
         "first(torch.cuda.device_count)\n"
         "first(lambda: torch.ones(1, device='cuda'))\n"

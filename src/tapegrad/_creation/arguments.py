@@ -14,8 +14,8 @@ from ..device import CPU, entered
 from ..device import device as device_type
 
 INSTALL = (
-    "this runs on the CPU; for a GPU install the extra `tapegrad[cuda]` (pip install "
-    "'tapegrad[cuda]'), "
+    "this runs on the CPU; for a GPU install CuPy for its CUDA: pip install 'tapegrad[cuda12]' or "
+    "'tapegrad[cuda13]', "
     'or leave out the device: device="cuda" if torch.cuda.is_available() else "cpu"'
 )
 PYTHON_DTYPES = {

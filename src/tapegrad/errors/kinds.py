@@ -256,6 +256,11 @@ def same_device(call: Call, match: Match) -> Advice | None:
         return None
     fixed = [name for name in places if is_parameter(call.get(name))]
     wanted = places[fixed[0]] if fixed else next(p for p in places.values() if p != "cpu")
+    if "meta" in places.values():
+        name = call.spell(next(n for n in places if places[n] == "meta"))
+        what = f"`{name}` is on the meta device, where tensors have a shape and no values"
+        fixes = [f'make it with values: torch.zeros(..., device="{other_than_meta(places)}")']
+        return advice(call, what, fixes, list(places), None, devices=places)
     odd = next(name for name in places if places[name] != wanted)
     name = call.spell(odd)
     fixes = [f'move it: {name} = {name}.to("{wanted}")']
@@ -268,7 +273,19 @@ def same_device(call: Call, match: Match) -> Advice | None:
     return advice(call, what, fixes, list(places), odd, devices=places)
 
 
+def other_than_meta(places: dict[str, str]) -> str:
+    return next((p for p in places.values() if p != "meta"), "cpu")
+
+
+def no_such_device(call: Call, match: Match) -> Advice | None:
+    """Expected one of cpu, cuda, … device type at start of device string: gpu"""
+    what = f"there is no kind of device called {match[1]!r}"
+    fixes = ['NVIDIA GPUs are "cuda": .to("cuda"), or .to("cuda:1") for the second one']
+    return advice(call, what, [*fixes, 'this machine\'s processor is "cpu"'], [], None)
+
+
 RULES: dict[str, Rule] = {
+    r"device type at start of device string: (\w+)": no_such_device,
     r"^Expected all tensors to be on the same device": same_device,
     r"^Tensor on device \S+ is not on the expected device": same_device,
     r"expected (?:m1 and m2|both vectors) to have (?:the )?same dtype": same_dtype,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..core.base import user_frame
@@ -111,8 +111,64 @@ def not_a_leaf(t: Any) -> Exception:
     )
 
 
-def does_not_fit(sentence: str, missing: list[str], unexpected: list[str]) -> Exception:
-    """load_state_dict: which names probably mean the same."""
+def explain_loss_made_with_tensors(error: Exception) -> None:
+    """`nn.MSELoss(output, target)`: a loss is a module, which is made first and then called."""
+    error.args = (str(error).splitlines()[0],)  # what was said about truth values is no help here
+    attach(
+        error,
+        "E16",
+        what="the loss is being made here, and a tensor was given where it takes an option",
+        causes=[("noticed", "at", here())],
+        fixes=[
+            "make the loss, then call it: nn.MSELoss()(output, target)",
+            "use the function: nn.functional.mse_loss(output, target)",
+        ],
+    )
+
+
+def not_a_parameter(sentence: str, name: str, value: Any) -> TypeError:
+    """`layer.weight = tensor`: what is registered as a parameter stays one."""
+    given = evidence.name_of(value._array) if hasattr(value, "_array") else None
+    spelled = given or "value"
+    return build(  # type: ignore[return-value]
+        TypeError,
+        sentence,
+        "E16",
+        what=f"`{name}` is a parameter: the optimizer and state_dict() know it by this name",
+        causes=[("noticed", "at", here())],
+        fixes=[
+            f"make it one: nn.Parameter({spelled})",
+            f"or write its values: with torch.no_grad(): {name}.copy_({spelled})",
+        ],
+    )
+
+
+def without_forward(sentence: str, module: Any) -> NotImplementedError:
+    """A module is called whose class has no `forward`; a name that comes near may be meant."""
+    own = [n for n in vars(type(module)) if callable(getattr(type(module), n))]
+    near = nearest("forward", own, 1)
+    kind = type(module).__name__
+    return build(  # type: ignore[return-value]
+        NotImplementedError,
+        sentence,
+        "E16",
+        what=f"calling a module runs its forward(), and {kind} defines none",
+        causes=[("noticed", "at", here())],
+        fixes=[
+            f"{kind}.{near[0]} is misspelt: write def forward"
+            if near
+            else f"write def forward(self, ...) in {kind}"
+        ],
+    )
+
+
+def does_not_fit(
+    sentence: str,
+    missing: list[str],
+    unexpected: list[str],
+    mismatched: Sequence[str] = (),
+) -> Exception:
+    """load_state_dict: which names probably mean the same, which sizes differ (`mismatched`)."""
     fixes = []
     prefix = common_prefix(missing, unexpected)
     if prefix:
@@ -130,17 +186,22 @@ def does_not_fit(sentence: str, missing: list[str], unexpected: list[str]) -> Ex
         alike = [f"{m} <- {n[0]}?" for m, n in pairs if n][:SHOWN]
         if alike:
             fixes.append("names that look alike: " + ", ".join(alike))
-    if missing or unexpected:
-        fixes.append("strict=False loads what fits, and returns what does not")
-    else:
+    if mismatched:
+        keys = ", ".join([repr(key) for key in mismatched[:SHOWN]])
         fixes.append("make the model with the sizes that the values were saved with")
+        fixes.append(
+            f"leave them out: {{k: v for k, v in state.items() if k not in {{{keys}}}}}, and load "
+            "that with strict=False"
+        )
+    elif missing or unexpected:
+        fixes.append("strict=False loads what fits, and returns what does not")
     return build(
         RuntimeError,
         sentence,
         "E16",
         what=f"{len(missing)} missing, {len(unexpected)} unexpected: "
-        "the values are those of a model that is put together otherwise"
-        if missing or unexpected
+        "the values were saved by a model with other parts or other names"
+        if (missing or unexpected) and not mismatched
         else "the names fit, the sizes do not",
         causes=[("noticed", "at", here())],
         fixes=fixes,

@@ -22,10 +22,14 @@ def channels(call: Call, match: Match) -> Advice | None:
     if len(x) == spatial + 2 and x[-1] == want:
         order = (0, spatial + 1, *range(1, spatial + 1))
         fixes.append(f"the channels are last: {name}.permute{shape_text(order)}")
+    if len(x) == spatial + 1 and x[-1] == want:
+        order = (spatial, *range(spatial))
+        fixes.append(f"the channels are last: {name}.permute{shape_text(order)}")
     if len(x) == spatial + 1 and want == 1:
         fixes.append(f"add the channel: {name}.unsqueeze(1)")
     out = weight[0] if "transposed" not in match.string else weight[1]
-    fixes.append(f"in_channels is {want}, write {got}: nn.{kind}({got}, {out}, ...)")
+    if not fixes or x[-1] != want:
+        fixes.append(f"in_channels is {want}, write {got}: nn.{kind}({got}, {out}, ...)")
     axis = len(x) - spatial - 1
     weight_axis = 1 if "transposed" not in match.string else 0
     return advice(

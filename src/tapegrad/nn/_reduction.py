@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..errors.models import explain_loss_made_with_tensors
+
 REDUCTIONS = ("none", "mean", "sum")
 
 
@@ -23,12 +25,12 @@ def known_reduction(reduction: str) -> str:
 
 def from_flags(size_average: bool | None, reduce: bool | None, warn: bool = True) -> str:
     """The reduction that the old flags `size_average` and `reduce` ask for."""
-    if reduce is False:
-        found = "none"
-    elif size_average is False:
-        found = "sum"
-    else:
-        found = "mean"
+    average, total = size_average is None or size_average, reduce is None or reduce
+    try:
+        found = "mean" if average and total else "sum" if total else "none"
+    except RuntimeError as error:  # a tensor of several elements is neither true nor false
+        explain_loss_made_with_tensors(error)
+        raise
     if warn:
         warnings.warn(
             "size_average and reduce args will be deprecated, please use "

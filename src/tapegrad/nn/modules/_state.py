@@ -287,7 +287,9 @@ class StateMethods:
         if problems:
             listed = "\n\t".join(problems)
             sentence = f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}"
-            raise does_not_fit(sentence, missing, unexpected)
+            sized = [p.partition("size mismatch for ")[2] for p in problems]
+            mismatched = [p.partition(":")[0] for p in sized if p]
+            raise does_not_fit(sentence, missing, unexpected, mismatched)
         return _IncompatibleKeys(missing, unexpected)
 
 

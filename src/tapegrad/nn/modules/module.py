@@ -11,7 +11,12 @@ import tapegrad as tg
 
 from ...core.base import STATE
 from ...errors import argument_names, explain_call
-from ...errors.models import before_init, no_such_attribute
+from ...errors.models import (
+    before_init,
+    no_such_attribute,
+    not_a_parameter,
+    without_forward,
+)
 from ...utils.grads import set_to_zero
 from ...utils.naming import typename
 from ...utils.swapping import swap_tensors
@@ -65,8 +70,8 @@ NO_DATA = "Cannot copy out of meta tensor; no data!"
 
 def _forward_unimplemented(self: Any, *input: Any) -> None:
     """The computation; every subclass defines it."""
-    raise NotImplementedError(
-        f'Module [{type(self).__name__}] is missing the required "forward" function'
+    raise without_forward(
+        f'Module [{type(self).__name__}] is missing the required "forward" function', self
     )
 
 
@@ -248,9 +253,11 @@ class Module(HookMethods, StateMethods):
             return
         if parameters is not None and name in parameters:
             if value is not None:
-                raise TypeError(
+                raise not_a_parameter(
                     f"cannot assign '{typename(value)}' as parameter '{name}' "
-                    "(torch.nn.Parameter or None expected)"
+                    "(torch.nn.Parameter or None expected)",
+                    name,
+                    value,
                 )
             self.register_parameter(name, None)
             return
