@@ -96,8 +96,11 @@ class Run:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""
         token = NUMPY_ERRORS.set(IGNORED)  # no floating point warnings
         memory = None if STATE.allocator is None else STATE.allocator.set(STATE.allocates)
-        if GPU.late_casts is not None and not (self.record or self.watched):
-            self.late = GPU.late_casts(self)
+        if not (self.record or self.watched):
+            for root in roots:
+                if type(root[2]) is STATE.device_type:
+                    self.late = GPU.late_casts(self)
+                    break
         try:
             try:
                 order = self.start(roots)

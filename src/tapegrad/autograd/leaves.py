@@ -89,7 +89,7 @@ def converted(leaf: Any, g: Any, record: bool) -> Any:
         return g
     if dtype.kind not in DIFFERENTIABLE:
         raise RuntimeError("isDifferentiableType(grad.scalar_type()) INTERNAL ASSERT FAILED")
-    F: Any = RECORDED if record else RAW if STATE.device_type is None else GPU.space(g)
+    F: Any = RECORDED if record else GPU.raw if type(g) is STATE.device_type else RAW
     return F.cast(g, dtype)
 
 

@@ -54,9 +54,10 @@ class OpNode(Node):
         elif record:
             kept = self.tensors(kept)
         F: Any = RECORDED if record else RAW
-        if STATE.device_type is not None and not record:
-            F = GPU.raw if type(grad) is STATE.device_type else GPU.space(grad)
-            if op.device.pull is not None and F is not RAW:
+        kind = kind_of_parts(grad) if type(grad) is list else type(grad)
+        if kind is STATE.device_type and not record:
+            F = GPU.raw
+            if op.device.pull is not None:
                 at_once = op.device.pull(self, grad, kept)
                 if at_once is not None:
                     return at_once
@@ -243,6 +244,14 @@ class OpNode(Node):
             elif not record:
                 made[i] = plain(value)
         return tuple(made)
+
+
+def kind_of_parts(grads: list[Any]) -> Any:
+    """The class of the gradients of several outputs, of which some may be missing."""
+    for g in grads:
+        if g is not None:
+            return type(g)
+    return type(None)
 
 
 def unpack_checked(packed: Packed) -> TensorBase:
