@@ -27,9 +27,10 @@ from ..core.base import (
 from ..core.bits import plain
 from ..core.python_dispatch import is_asked
 from ..core.spaces import RECORDED
-from ..core.upward import VIEWS
+from ..core.upward import GPU, VIEWS
 from . import dispatched
 from .edges import GradientEdge, output_facts
+from .engine import Pass
 from .leaves import only_follows
 from .node import AccumulateGrad, accumulate_node
 
@@ -202,6 +203,23 @@ def asked_by(starts: list[Start]) -> Any:
     if frame is None:
         return None
     return frame.f_code, frame.f_lasti, starts[0][0]._seq if starts else 0, next_seq()
+
+
+def pass_from(
+    starts: list[Start],
+    keep: bool,
+    record: bool,
+    captures: dict[Node, list[tuple[int, int]]] | None = None,
+    observer: Any = None,
+) -> Pass:
+    """The pass that begins at `starts`: of the class for where their gradients are."""
+    caller = asked_by(starts)
+    if not record:
+        for start in starts:
+            if type(start[2]) is STATE.device_type:
+                found: Pass = GPU.backward_pass(keep, record, captures, caller, observer)
+                return found
+    return Pass(keep, record, captures, caller, observer)
 
 
 def targets(inputs: tuple[Any, ...]) -> dict[Node, list[tuple[int, int]]]:

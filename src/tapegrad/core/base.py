@@ -57,6 +57,22 @@ def allocate_by(use: Callable[[], Any]) -> None:
             STATE.allocates = value
 
 
+def begin_kernels() -> Any:
+    """Let this thread run kernels until `end_kernels`, which wants what this returns.
+
+    Without floating point warnings, and with NumPy's arrays from where `allocate_by` says.
+    """
+    token = NUMPY_ERRORS.set(IGNORED)
+    return token, None if STATE.allocator is None else STATE.allocator.set(STATE.allocates)
+
+
+def end_kernels(tokens: Any) -> None:
+    """Put NumPy's settings back to what they were before `begin_kernels`."""
+    NUMPY_ERRORS.reset(tokens[0])
+    if tokens[1] is not None:
+        STATE.allocator.reset(tokens[1])
+
+
 class State:
     """Process-wide switches that the hot path reads."""
 
