@@ -169,10 +169,11 @@ class DevicePass(Pass):
             if ready and not any_hooks(order.leaves):
                 if self.casts_later(order, edge, g):
                     return
-                below = edge._edge_slots
+                slots = edge._edge_slots
                 g = edge._pull(g, False)[0]
-                edge = edge._edges[0]
-                slot = 0 if below is None else below[0]
+                source: Any = edge._edges[0]
+                edge = source
+                slot = 0 if slots is None else slots[0]
         self.hand_past_views(order, edge, slot, g, 1)
 
 
