@@ -69,7 +69,7 @@ class OpNode(Node):
         if kind is STATE.device_type and not record:
             F = GPU.raw
             if op.device.pull is not None:
-                at_once = op.device.pull(self, grad, kept)
+                at_once = op.device.pull(self, grad, op.named(kept))
                 if at_once is not None:
                     return at_once
         elif op.gradients is not None and not record and not self.conjugates and not self.mixed:

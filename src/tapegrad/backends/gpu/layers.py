@@ -42,7 +42,9 @@ def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | 
     kept = product._kept
     if kept is None or STATE.detached or type(total) is not STATE.device_type:
         return None
-    if total.dtype is not kept_dtype(kept):
+    saved = product._op.named(kept)
+    matrix = saved.mat2 if saved.mat1 is None else saved.mat1
+    if matrix is None or total.dtype is not matrix.dtype:
         return None
     for inner in (chain.product, chain.flat, chain.turned):
         if inner is not None:
@@ -56,13 +58,11 @@ def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | 
         if cells[k + 1].n != cells[k + 2]:
             return None  # the node says what was written
     to_bias, to_input, turned = product._edges
-    x, right = kept[1], kept[2]
     grad = total
     if chain.product is not None:
-        last_kept: Any = last._kept
-        grad = DEVICE.space.reshape(total, last_kept[3])
+        grad = DEVICE.space.reshape(total, last._op.named(last._kept).input_shape)
     wants = (to_bias is not None, to_input is not None, turned is not None)
-    found = DEVICE.backend.linear_gradients(grad, x, right, wants)
+    found = DEVICE.backend.linear_gradients(grad, saved.mat1, saved.mat2, wants)
     made = LinearGradients([last] if last is product else [last, product])
     slots = product._edge_slots
     if to_bias is not None:
@@ -72,8 +72,8 @@ def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | 
         if flat is None:
             made.input = Passing(to_input, 0 if slots is None else slots[1], found[1], 1)
         else:
-            flat_kept: Any = flat._kept
-            made.input = below(flat, found[1].reshape(flat_kept[3]))
+            shape = flat._op.named(flat._kept).input_shape
+            made.input = below(flat, found[1].reshape(shape))
     if turned is not None:
         made.weight = below(turned, found[2])
     return made
@@ -84,9 +84,3 @@ def below(view: Node, g: Any) -> Passing:
     edge: Any = view._edges[0]
     slots = view._edge_slots
     return Passing(edge, 0 if slots is None else slots[0], g, 1)
-
-
-def kept_dtype(kept: tuple[Any, ...]) -> Any:
-    """The dtype of the matrices that a product saved."""
-    x = kept[2] if kept[1] is None else kept[1]
-    return None if x is None else x.dtype
