@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import itertools
 import json
+import sys
 import warnings
 from typing import Any
 
@@ -20,6 +21,7 @@ import tapegrad
 from tapegrad.core import cells, dispatch, layers, record
 from tapegrad.core.base import TensorBase
 
+WRONG_LINES: collections.Counter[str] = collections.Counter()
 SHORT: collections.Counter[str] = collections.Counter()
 DIFFERENT: list[str] = []
 WAITING: list[tuple[Any, ...]] = []  # (op, tensors, attrs, result, node, versions)
@@ -111,18 +113,46 @@ NARROW = (np.float32, np.float16, ml_dtypes.bfloat16)
 KINDS = (table.leaf, slotted, some_plain(), *map(narrower, NARROW))
 
 
+def look_at_lines(result: Any, given: list[Any]) -> None:
+    """Every node that a call has made belongs to the line of that call."""
+    known = {t._node for t in given}
+    stack = [t._node for t in table.tensors_in(result)]
+    while stack:
+        node = stack.pop()
+        if node is None or node in known or node._is_leaf:
+            continue
+        known.add(node)
+        if node._code is not table.call.__code__:
+            where = "nowhere" if node._code is None else node._code.co_qualname
+            WRONG_LINES[f"{node.name()}: {where}"] += 1
+        stack.extend(node._edges)
+
+
+def look_at_operators() -> None:
+    """The same for Python's operators, which are called with the fewest functions in between."""
+    x = table.leaf(np.ones((2, 2)))
+    made = [x + x, x * 2, 2 - x, x / x, x @ x, -x, abs(x), x**2, 2**x, x % 2, x[0], x.T, x.exp()]
+    code = sys._getframe().f_code
+    for t in made:
+        for node in (t._node, *t._node._edges):
+            if node is not None and not node._is_leaf and node._code is not code:
+                WRONG_LINES[f"{node.name()} of an operator"] += 1
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     for name in table.PURE:
         for i in range(len(table.APIS[name].samples)):
             for make in KINDS:
                 try:
-                    args, kwargs, _ = table.draw(name, i, make)
-                    table.call(name, args, kwargs)
+                    args, kwargs, given = table.draw(name, i, make)
+                    look_at_lines(table.call(name, args, kwargs), given)
                 except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
                     pass  # not every function takes every kind
                 compare()
-    print(json.dumps({"different": sorted(set(DIFFERENT)), "short": SHORT}))
+    look_at_operators()
+    found = {"different": sorted(set(DIFFERENT)), "short": SHORT, "wrong lines": WRONG_LINES}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -23,4 +23,5 @@ def test_every_op_is_recorded_as_the_general_way_does() -> None:
     )
     found = json.loads(answer.stdout)
     assert found["different"] == []
+    assert found["wrong lines"] == {}
     assert len(found["short"]) > 200  # ops; all others are laid out by the general way itself

@@ -28,14 +28,13 @@ from .hooks import hooks_of
 from .node import OpNode, accumulate_node
 from .starts import (
     Start,
-    any_valueless,
     as_result,
     implicit_seed,
     is_root,
-    is_valueless,
     pass_from,
     prepare_starts,
     root_facts,
+    runs_on_tensors,
     targets,
 )
 
@@ -93,8 +92,7 @@ def backward(
             )
             return
     keep = create_graph if retain_graph is None else retain_graph
-    on_tensors = create_graph or bool(TANGENTS) or any_valueless(roots)
-    on_tensors = on_tensors or dispatched.on_tensors(roots)
+    on_tensors = create_graph or bool(TANGENTS) or runs_on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
     run = pass_from(starts, keep, on_tensors)
     if wanted is not None:
@@ -175,7 +173,7 @@ def grad(
         return as_given(inputs, batch)
     # On tensors: to be recorded itself, or to carry tangents along.
     tensors = create_graph or bool(TANGENTS) or (grad_outputs is not None and has_batched(given))
-    tensors = tensors or any_valueless(roots) or dispatched.on_tensors(roots)
+    tensors = tensors or runs_on_tensors(roots)
     starts = prepare_starts(roots, given, tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run = pass_from(starts, keep, tensors, targets(wanted))
@@ -304,7 +302,7 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
 
 def backward_plain(root: Any, keep: bool) -> None:
     """`loss.backward()`: one scalar, ones for its gradient, into all leaves."""
-    if STACK.levels or is_valueless(root) or dispatched.on_tensors((root,)):
+    if STACK.levels or runs_on_tensors((root,)):
         backward(root, None, keep)
         return
     starts = prepare_starts((root,), (None,), False)
@@ -317,20 +315,14 @@ MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack ho
 def launch(run: Pass, starts: list[Start], graph: bool = False) -> None:
     """Run the engine, in this thread or, deep inside other passes, in a new one."""
     outer = MODES.run
-    if outer is not None:
+    if outer is not None and run.depth == 0:
         run.depth = outer.depth + 1
         if run.depth % MOST_NESTED == 0:
-            instead(run_here, run, starts, graph)
+            instead(launch, run, starts, graph)
             return
-    run_here(run, starts, graph)
-
-
-def run_here(run: Pass, starts: list[Start], graph: bool) -> None:
-    """Hooks and Functions set the grad mode themselves; recorded ops need it on."""
-    outer = MODES.run
     MODES.run = run
     try:
-        if run.record:
+        if run.record:  # hooks and Functions set the grad mode themselves; recorded ops need it on
             with grad_set_to(graph):
                 run.go(starts)
         else:

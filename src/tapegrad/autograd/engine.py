@@ -91,9 +91,11 @@ class Pass:
 
     def start(self, roots: list[tuple[Node, int, Any, int]]) -> Order:
         """Find the nodes that the roots reach, and leave the first gradients with the roots."""
-        order = self.order = Order([root[0] for root in roots])
         if len(roots) == 1:
             self.only_root = roots[0][0]
+            order = self.order = Order([roots[0][0]])
+        else:
+            order = self.order = Order([root[0] for root in roots])
         if self.captures is not None:
             order.keep_useful(self.captures)
         elif self.only_for is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array_memory import NOWHERE, memory_of
-from ..core.base import INTERPRETED, STATE, TensorBase, cell_of, wrap
+from ..core.base import INTERPRETED, STATE, TensorBase, cell_of, ndarray, wrap
 from ..core.bits import plain
 from ..core.layout import is_dense
 from ..core.modes import MODES
@@ -100,14 +100,21 @@ def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
         if owned != 1:
             cell_of(made).n = owned - 1
         return made
+    if owned and type(g) is ndarray:
+        if HOST_KERNELS.lies_as is not None:
+            alike = HOST_KERNELS.lies_as(g, layout)
+        else:
+            alike = g.strides == layout.strides and g.flags.carray
+        if alike:  # as most are
+            made = wrap(g)
+            if owned != 1:
+                cell_of(made).n = owned - 1
+            return made
     memory = memory_of(g)
     if memory is NOWHERE:
         g = np.asarray(g)
         memory = memory_of(g)
-    if owned and HOST_KERNELS.lies_as is not None and HOST_KERNELS.lies_as(g, layout):
-        made = wrap(g)  # as most gradients do
-        writes = owned - 1
-    elif owned and memory.fits(g, layout):
+    if owned and memory.fits(g, layout):
         made = wrap(memory.settled(g, layout))
         writes = owned - 1
     else:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..core.base import (
-    COMPILED,
+    CALLER,
     F32,
     F64,
     STATE,
@@ -25,7 +25,7 @@ from ..core.base import (
     wrap,
 )
 from ..core.bits import plain
-from ..core.python_dispatch import is_asked
+from ..core.python_dispatch import ACTIVE, is_asked
 from ..core.spaces import RECORDED
 from ..core.upward import GPU, VIEWS
 from . import dispatched
@@ -47,7 +47,12 @@ def is_valueless(root: Any) -> bool:
     return isinstance(root, TensorBase) and type(root._array) is STATE.meta_type is not None
 
 
-def any_valueless(roots: tuple[Any, ...]) -> bool:
+def runs_on_tensors(roots: tuple[Any, ...]) -> bool:
+    """Whether the values of a pass from these roots are tensors even where it is not recorded:
+    they have no values (the device meta), or `__torch_dispatch__` wants to see what is computed.
+    """
+    if (ACTIVE.modes or dispatched.Seen.nodes) and dispatched.on_tensors(roots):
+        return True
     return STATE.meta_type is not None and any([is_valueless(t) for t in roots])
 
 
@@ -199,7 +204,7 @@ def check_seed(root: Any, g: Any, index: int) -> None:
 
 def asked_by(starts: list[Start]) -> Any:
     """Where a pass was asked for, what it starts from, and when: what E02 tells later."""
-    frame = user_frame(0 if COMPILED else 1)
+    frame = user_frame(CALLER)
     if frame is None:
         return None
     return frame.f_code, frame.f_lasti, starts[0][0]._seq if starts else 0, next_seq()

@@ -15,8 +15,7 @@ from typing import Any, Final
 from ..autograd.node import OpNode, accumulate_node
 from ..errors import inference_saved
 from .base import (
-    PAIR_DEPTH,
-    STAMP_DEPTH,
+    ABOVE_OPERATOR,
     STATE,
     Cut,
     Node,
@@ -75,7 +74,7 @@ def record_one(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> 
     node._frees = plan.saves
     node._seq = next_seq()
     if STATE.recording:
-        stamp(node, STAMP_DEPTH)
+        stamp(node)
     t._node = node
     t._wants_grad = True
     return node
@@ -194,7 +193,7 @@ def record_two(
     node._frees = plan.saves
     node._seq = next_seq()
     if STATE.recording:
-        stamp(node, PAIR_DEPTH)
+        stamp(node, ABOVE_OPERATOR)
     t._node = node
     t._wants_grad = True
     return t
@@ -365,7 +364,7 @@ def lay_out(
         node._outputs = tuple([(o.shape, o.dtype) for o in outs])
     node._seq = next_seq()
     if STATE.recording:
-        stamp(node, STAMP_DEPTH)
+        stamp(node)
     if STATE.modes_on != STATE.only_casting:
         RECORDING.in_mode(node)
     return node
@@ -481,7 +480,7 @@ def link_views(
             view._lasti = node._lasti
             view._module = node._module
         elif STATE.recording and base._wants_grad:
-            stamp(view, STAMP_DEPTH)
+            stamp(view)
         r._view_of = view
         if base._wants_grad and (kind == "no_grad" or kind == "inference"):
             r._wants_grad = True  # a view follows its base, though nothing was recorded here
