@@ -37,6 +37,40 @@ def test_nobody_reads_a_saved_value_by_its_number() -> None:
     assert set(sum(map(numbered, paths), [])) <= ALLOWED
 
 
+# Registered under names that are put together.
+POOLS = {"pull": "max_pool2d", "pull_both": "max_pool2d_with_indices"}
+
+
+def read_by_pulls(path: pathlib.Path) -> list[tuple[str, set[str]]]:
+    """(op, names of saved values that are read) for the gradients that a launcher registers."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    owners = dict(POOLS) if path.name == "pool.py" else {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            target = node.targets[0]
+            if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+                if ast.unparse(target.value) == "backend.pulls":
+                    owners[node.value.id] = target.slice.value
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name in owners:
+            if [a.arg for a in node.args.args] == ["node", "grad", "kept"]:
+                inside = [n for n in ast.walk(node) if isinstance(n, ast.Attribute)]
+                names = {n.attr for n in inside if ast.unparse(n.value) == "kept"}
+                found.append((owners[node.name], names))
+    return found
+
+
+def test_launchers_read_names_that_their_ops_have() -> None:
+    """Also where there is no GPU to run them."""
+    paths = [path for folder in READERS[:2] if folder.exists() for path in folder.rglob("*.py")]
+    found = sum(map(read_by_pulls, paths), [])
+    assert len(found) >= 9
+    for op, names in found:
+        assert names
+        assert names <= set(REGISTRY[op].layout), op
+
+
 def nodes_of(t: Any) -> list[Any]:
     found, stack = [], [t._node]
     while stack:
