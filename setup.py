@@ -49,6 +49,7 @@ MYPYC_MODULES = [
     "src/tapegrad/ops/block/forward_rules.py",
     "src/tapegrad/backends/gpu/late_casts.py",
     "src/tapegrad/backends/gpu/layers.py",
+    "src/tapegrad/backends/gpu/backward.py",
 ]
 
 # No fast-math, and no fused multiply-adds but those that are written down: results do not depend on

@@ -387,3 +387,29 @@ def test_lines_of_another_thread_are_not_put_back():
         assert STATE.maker is None
     finally:
         STATE.maker = None
+
+
+FOREIGN = {"allocate", "allocates", "allocator", "cast", "casts", "cuda", "cupy", "device", "gpu"}
+
+
+def test_the_engine_names_no_device_no_dtype_conversion_and_no_op():
+    """What is peculiar to a device or an op is in a subclass of the pass, or in the op's block."""
+    import ast
+    import pathlib
+
+    from tapegrad.autograd import starts
+    from tapegrad.core.op import REGISTRY
+
+    path = pathlib.Path(starts.__file__).with_name("engine.py")  # also where the core is compiled
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 300
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        for field in ("id", "attr", "arg", "name", "asname", "module"):
+            value = getattr(node, field, None)
+            if isinstance(value, str):
+                names.update(value.split("."))
+    assert "visit" in names
+    words = {word.lower() for name in names for word in name.split("_")}
+    assert not words & FOREIGN
+    assert not names & set(REGISTRY)

@@ -6,6 +6,7 @@ import os
 import pickle
 from collections import OrderedDict
 
+import numpy as np
 import pytest
 
 import tapegrad as torch
@@ -585,3 +586,20 @@ def test_share_memory_is_seen_by_forked_processes():
     assert torch.allclose(model.weight, before - 0.5 * 4)
     turned = torch.arange(6.0).view(2, 3).t().share_memory_()
     assert turned.stride() == (1, 3) and turned.tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+
+
+@pytest.mark.parametrize("p", [torch.tensor(1.0), np.float32(1.0), 1, True], ids=repr)
+def test_dropout_takes_the_probabilities_that_pytorch_takes(p):
+    x = torch.ones(3, requires_grad=True)
+    for out in (nn.functional.dropout(x, p), torch.dropout(x, p, True)):
+        assert out.tolist() == [0, 0, 0]
+        assert out.grad_fn._saved_other.shape == ()  # not a mask: one zero, as PyTorch has it
+
+
+def test_dropout_refuses_other_probabilities_and_inputs_by_name():
+    x = torch.ones(3)
+    for p in (torch.tensor([0.5]), torch.tensor(0.5, requires_grad=True)):
+        with pytest.raises(TypeError, match=r"dropout\(\): argument 'p' \(position 2\) must be"):
+            nn.functional.dropout(x, p)
+    with pytest.raises(TypeError, match=r"argument 'input' \(position 1\) must be Tensor, not li"):
+        nn.functional.dropout([1.0])

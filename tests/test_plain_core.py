@@ -30,3 +30,46 @@ def test_the_engine_can_be_stepped_into():
     ).stdout.splitlines()  # fmt: skip
     assert answer[0] == "False True"
     assert "pure Python" in answer[1]
+
+
+WALKS = """
+import sys
+import tapegrad
+
+x, w = [tapegrad.ones(3, requires_grad=True) for _ in range(2)]
+
+def walk(work):
+    files = []
+
+    def look(frame, event, value):
+        if event == "call" and "tapegrad" in frame.f_code.co_filename:
+            files.append(frame.f_code.co_filename)
+
+    sys.setprofile(look)
+    work()
+    sys.setprofile(None)
+    changes = sum(a != b for a, b in zip(files, files[1:]))
+    return len(files), len(set(files)), changes
+
+for _ in range(3):  # the first time something is imported or looked up
+    x.grad = w.grad = None
+    found = [walk(lambda: x * w) for _ in range(2)][-1:]
+    product = x * w
+    found += [walk(lambda: product.sum()) for _ in range(2)][-1:]
+    loss = product.sum()
+    found.append(walk(lambda: loss.backward()))
+print(found)
+"""
+
+
+def test_an_op_and_a_pass_go_through_few_functions_and_files():
+    """Calls, files and changes of file in pure Python. These numbers may fall, not rise."""
+    answer = subprocess.run(
+        [sys.executable, "-c", WALKS],
+        env={**os.environ, "TAPEGRAD_PURE": "1", "TAPEGRAD_NATIVE": "0"},
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    found = eval(answer)
+    most = [(9, 4, 4), (15, 5, 7), (52, 13, 37)]  # of x * w, of .sum() and of .backward()
+    for walk, limit in zip(found, most, strict=True):
+        assert all(a <= b for a, b in zip(walk, limit, strict=True)), found

@@ -16,7 +16,6 @@ from ..core.base import (
     F32,
     ON_DEVICE,
     ON_META,
-    STAMP_DEPTH,
     STATE,
     Stamped,
     TensorBase,
@@ -249,7 +248,7 @@ def cast_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any, Any]
             return input, weight, bias, None
     origin = Stamped()
     if STATE.recording:
-        stamp(origin, STAMP_DEPTH)
+        stamp(origin)
     simple = STATE.modes_on == STATE.only_casting and not STATE.several
     simple = simple and not STATE.timing and not STATE.anomaly
     bias = cast_at_once(bias, low, origin, simple)

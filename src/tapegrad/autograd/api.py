@@ -23,19 +23,18 @@ from ..core.upward import RECORDING
 from ..core.watchers import WATCHED, is_watched
 from . import dispatched
 from .anomaly_mode import outside, remember
-from .engine import Run
+from .engine import Pass
 from .hooks import hooks_of
 from .node import OpNode, accumulate_node
 from .starts import (
     Start,
-    any_valueless,
     as_result,
-    asked_by,
     implicit_seed,
     is_root,
-    is_valueless,
+    pass_from,
     prepare_starts,
     root_facts,
+    runs_on_tensors,
     targets,
 )
 
@@ -93,10 +92,9 @@ def backward(
             )
             return
     keep = create_graph if retain_graph is None else retain_graph
-    on_tensors = create_graph or bool(TANGENTS) or any_valueless(roots)
-    on_tensors = on_tensors or dispatched.on_tensors(roots)
+    on_tensors = create_graph or bool(TANGENTS) or runs_on_tensors(roots)
     starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
-    run = Run(keep, on_tensors, None, asked_by(starts))
+    run = pass_from(starts, keep, on_tensors)
     if wanted is not None:
         for t in wanted:
             if isinstance(t, TensorBase):
@@ -175,10 +173,10 @@ def grad(
         return as_given(inputs, batch)
     # On tensors: to be recorded itself, or to carry tangents along.
     tensors = create_graph or bool(TANGENTS) or (grad_outputs is not None and has_batched(given))
-    tensors = tensors or any_valueless(roots) or dispatched.on_tensors(roots)
+    tensors = tensors or runs_on_tensors(roots)
     starts = prepare_starts(roots, given, tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    run = Run(keep, tensors, targets(wanted), asked_by(starts))
+    run = pass_from(starts, keep, tensors, targets(wanted))
     found = gradients(run, starts, create_graph, len(wanted))
     for i, (t, g) in enumerate(zip(wanted, found, strict=True)):
         if g is None:
@@ -304,33 +302,27 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
 
 def backward_plain(root: Any, keep: bool) -> None:
     """`loss.backward()`: one scalar, ones for its gradient, into all leaves."""
-    if STACK.levels or is_valueless(root) or dispatched.on_tensors((root,)):
+    if STACK.levels or runs_on_tensors((root,)):
         backward(root, None, keep)
         return
     starts = prepare_starts((root,), (None,), False)
-    launch(Run(keep, False, None, asked_by(starts)), starts)
+    launch(pass_from(starts, keep, False), starts)
 
 
 MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack holds about 120
 
 
-def launch(run: Run, starts: list[Start], graph: bool = False) -> None:
+def launch(run: Pass, starts: list[Start], graph: bool = False) -> None:
     """Run the engine, in this thread or, deep inside other passes, in a new one."""
     outer = MODES.run
-    if outer is not None:
+    if outer is not None and run.depth == 0:
         run.depth = outer.depth + 1
         if run.depth % MOST_NESTED == 0:
-            instead(run_here, run, starts, graph)
+            instead(launch, run, starts, graph)
             return
-    run_here(run, starts, graph)
-
-
-def run_here(run: Run, starts: list[Start], graph: bool) -> None:
-    """Hooks and Functions set the grad mode themselves; recorded ops need it on."""
-    outer = MODES.run
     MODES.run = run
     try:
-        if run.record:
+        if run.record:  # hooks and Functions set the grad mode themselves; recorded ops need it on
             with grad_set_to(graph):
                 run.go(starts)
         else:
@@ -342,7 +334,7 @@ def run_here(run: Run, starts: list[Start], graph: bool) -> None:
         MODES.run = outer
 
 
-def gradients(run: Run, starts: list[Start], graph: bool, count: int) -> list[Any]:
+def gradients(run: Pass, starts: list[Start], graph: bool, count: int) -> list[Any]:
     """One backward pass; the `count` gradients asked for, None where it did not come."""
     launch(run, starts, graph)
     return [None if i not in run.found else as_result(run.found[i]) for i in range(count)]

@@ -27,7 +27,7 @@ from ..core.python_dispatch import (
     leaves_of,
     modes_set_to,
 )
-from ..core.record import FLOATS, link_views, prepare, record, save_outputs
+from ..core.record import FLOATS, lay_out, link_views, record, save_outputs
 from ..core.subclass import same_class
 from ..core.upward import DISPATCHED, GPU, VIEWS
 from ..device import CPU, contiguous_format
@@ -263,7 +263,7 @@ def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
                 copy = target.clone()
             inputs = (copy, *tensors[1:])
         overwritten = None if copy is None else copy._array
-        node = prepare(op, tensors, attrs, watch, mask, (target._array,), overwritten)
+        node = lay_out(op, tensors, attrs, watch, mask, (target._array,), overwritten)
     finish_write(op, inputs, target, call, f"{op.name}_", node, mask)
     return target
 
@@ -293,7 +293,7 @@ def overwrite(op: Op, target: Any, value: Any, name: str, shown: dict[str, Any])
     inplace.refuse(target, False)
     if target._view_of is not None:
         VIEWS.refresh(target)
-    node = prepare(op, (target,), (), (), 1, (target._array,)) if is_recorded(target) else None
+    node = lay_out(op, (target,), (), (), 1, (target._array,)) if is_recorded(target) else None
     overload, args, kwargs = written_call(name, target, shown)
 
     def again(args: Any, kwargs: Any) -> Any:

@@ -1,9 +1,10 @@
 """The backward pass: take the next node, ask it for its inputs' gradients, add them up, go on.
 
 Values are bare arrays, or tensors when the pass itself is being recorded (`create_graph=True`). The
-loop knows no op, no kind of memory and no feature: hooks, captures, observers and late casts are
-one guarded call each. Which node is next is said by order.py; leaves.py fills `.grad`.
-docs/notes/backward-pass.md walks through it.
+loop knows no op, no kind of memory and no feature: hooks, captures, observers and anomaly mode are
+one guarded call each. order.py decides which node is next; node.py computes; leaves.py fills
+`.grad`. A pass that can be run in a better way where its arrays are is a subclass of `Pass`, which
+starts.py chooses once. docs/notes/backward-pass.md walks through it.
 """
 
 from __future__ import annotations
@@ -11,46 +12,31 @@ from __future__ import annotations
 from threading import get_ident
 from typing import Any, Final
 
-from ..core.array_memory import HOST, aliases, memory_of
+from ..core.array_memory import aliases, memory_of
 from ..core.base import (
-    COMPILED,
-    IGNORED,
-    NUMPY_ERRORS,
-    ON_DEVICE,
     ORDINARY,
     STATE,
     Node,
     TensorBase,
+    begin_kernels,
+    end_kernels,
     ndarray,
-    own_maker,
-    wrap,
 )
-from ..core.op import Op
-from ..core.upward import DISPATCHED, GPU, PROFILER
-from ..errors import explain_backward, freed_graph
+from ..core.upward import DISPATCHED, PROFILER
+from ..errors import explain_backward
 from .anomaly_mode import guarded
 from .leaves import accumulate, converted
-from .node import OpNode
+from .node import fill_in, pull_nothing, pull_recorded
 from .order import Order, Pending
 
 # Called as observer(node, grad, grads) after each node; anomaly mode and diagnose put theirs here.
 observers: Final[list[Any]] = []
 
 
-class Passing:
-    """A gradient on its way to an output of a node."""
-
-    def __init__(self, edge: Node, slot: int, g: Any, owned: int) -> None:
-        self.edge = edge
-        self.slot = slot
-        self.g = g
-        self.owned = owned
-
-
-class Run:
+class Pass:
     """One backward pass.
 
-    `captures` maps nodes to (output, index) pairs that `autograd.grad` asks for; None fills leaves.
+    `captures` maps nodes to (output, place) pairs that `autograd.grad` asks for; None fills leaves.
     `observer` is called as those in `observers` are, for leaves too.
     """
 
@@ -66,12 +52,12 @@ class Run:
         self.record = record
         self.captures = captures
         self.caller = caller  # who asked for it, as Node._freed_by keeps it
-        # The same as State.maker has it, for the nodes that a recorded pass makes.
+        # The caller as State.maker has it, for the nodes that a recorded pass makes.
         self.maker: Any = None
         if record and caller is not None:
             self.maker = (get_ident(), caller[0], caller[1])
         self.observer = observer
-        # Whether somebody may keep what passes by; an observer of this pass alone copies it.
+        # Whether somebody may keep gradients that pass by; `observer` copies what it wants to keep.
         self.shared: bool = captures is not None or STATE.anomaly or len(observers) != 0
         self.watched: bool = self.shared or observer is not None
         # Whether a node without hooks is watched for nothing but what `captures` asks for.
@@ -85,7 +71,6 @@ class Run:
         self.only_for: dict[Node, list[tuple[int, int]]] | None = None
         self.only_root: Node | None = None
         self.taken: dict[int, Any] = {}  # on tensors: the gradients that leaves took, by id
-        self.late: Any = None  # casts to the dtypes of leaves, done together at the end
         self.order: Any = None  # an Order, once the pass has begun
         self.at: Node | None = None  # the node that is being visited
         self.callbacks: list[Any] = []  # to be called when all is done
@@ -94,30 +79,23 @@ class Run:
 
     def go(self, roots: list[tuple[Node, int, Any, int]]) -> None:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""
-        token = NUMPY_ERRORS.set(IGNORED)  # no floating point warnings
-        memory = None if STATE.allocator is None else STATE.allocator.set(STATE.allocates)
-        if GPU.late_casts is not None and not (self.record or self.watched):
-            self.late = GPU.late_casts(self)
+        token = begin_kernels()
         try:
-            try:
-                order = self.start(roots)
+            order = self.start(roots)
+            pending = order.next()
+            while pending is not None:
+                self.visit(order, pending)
                 pending = order.next()
-                while pending is not None:
-                    self.visit(order, pending)
-                    pending = order.next()
-            finally:
-                if self.late is not None:
-                    self.late.cast()
-                    self.late = None
         finally:
-            NUMPY_ERRORS.reset(token)
-            if memory is not None:
-                STATE.allocator.reset(memory)
+            end_kernels(token)
 
     def start(self, roots: list[tuple[Node, int, Any, int]]) -> Order:
-        order = self.order = Order([root[0] for root in roots])
+        """Find the nodes that the roots reach, and leave the first gradients with the roots."""
         if len(roots) == 1:
             self.only_root = roots[0][0]
+            order = self.order = Order([roots[0][0]])
+        else:
+            order = self.order = Order([root[0] for root in roots])
         if self.captures is not None:
             order.keep_useful(self.captures)
         elif self.only_for is not None:
@@ -126,11 +104,11 @@ class Run:
         for node, slot, grad, owned in roots:
             if node._converts:
                 grad = converted(node, grad, self.record)
-            self.add(order.pending[node], slot, grad, owned)
+            self.add_up(order.pending[node], slot, grad, owned)
         return order
 
     def step(self) -> Node | None:
-        """One node further, which is returned; None: there is none left. For trace_backward."""
+        """Visit one more node and return it; None: there is none left. For trace_backward."""
         order: Order = self.order
         pending = order.next()
         if pending is None:
@@ -143,90 +121,27 @@ class Run:
         node = self.at = pending.node
         total = pending.total
         pending.total = None
-        late = self.late
-        if late is not None and late.waiting:
-            if node._op is None or node._hooks is not None or node._packed:
-                late.before(node)
         if node._hooks is not None or self.watched:
             if node._hooks is None and self.only_captures:
                 self.visit_captured(order, pending, node, total)
             else:
                 self.visit_watched(order, node, total, pending.owned)
-            return
-        if node._is_leaf:
-            if total is not None:
-                accumulate(node, total, self.record, pending.owned, self.caller)
-            return
-        grads: Any = None
-        if total is not None:
-            if type(total) is list:
-                fill_in(node, total, self.record)
-            try:
-                if node._chain is not None and late is not None:
-                    if GPU.run_linear(self, order, node, total):
-                        return
-                if node._op is not None:
-                    if late is not None and node._op.casts and late.takes(node, total):
-                        return
-                    own: Any = node
-                    if self.record:
-                        grads = self.pull_recorded(own, total)
-                    else:
-                        grads = pull_op(own, total, False)
-                else:
-                    grads = node._pull(total, self.record)
-            except RuntimeError as error:
-                explain_backward(error, node)
-                raise
-        else:
-            grads = self.pull_nothing(node)
-        if node._frees and not self.keep:
-            self.release(node)
-        self.hand_on(order, node, total, pending.owned, grads)
+        elif not node._is_leaf:
+            self.hand_on(order, node, total, pending.owned, self.pull(node, total))
+        elif total is not None:
+            accumulate(node, total, self.record, pending.owned, self.caller)
 
     def visit_captured(self, order: Order, pending: Pending, node: Node, total: Any) -> None:
-        """The same in a pass that captures gradients, and where nobody looks on besides."""
+        """Fast path of `visit_watched` for autograd.grad() without hooks or observers."""
         grads: Any = None
         if pending.useful or node is self.only_root:
             self.capture(node, total)
             if pending.leads_on:
-                grads = self.pull_nothing(node) if total is None else self.pulled(node, total)
-                if node._frees and not self.keep:
-                    self.release(node)
+                grads = self.pull(node, total)
         self.hand_on(order, node, total, 0, grads)
 
-    def pulled(self, node: Node, total: Any) -> Any:
-        """The gradients that a node makes of the one that has arrived."""
-        if type(total) is list:
-            fill_in(node, total, self.record)
-        try:
-            if node._op is not None:
-                own: Any = node
-                if self.record:
-                    return self.pull_recorded(own, total)
-                return pull_op(own, total, False)
-            return node._pull(total, self.record)
-        except RuntimeError as error:
-            explain_backward(error, node)
-            raise
-
-    def pull_recorded(self, node: Any, total: Any) -> Any:
-        """`pull_op` on tensors: its nodes belong to the line that asked for this pass.
-
-        Unless something of the user's may run inside, which has lines of its own.
-        """
-        simple = STATE.modes_on == STATE.only_casting and not STATE.anomaly
-        if not simple or self.maker is None or not is_plain(node, total):
-            return pull_op(node, total, True)
-        before = own_maker()
-        STATE.maker = self.maker
-        try:
-            return pull_op(node, total, True)
-        finally:
-            STATE.maker = before
-
     def visit_watched(self, order: Order, node: Node, total: Any, owned: int) -> None:
-        """The same for a node with hooks, or in a pass that captures gradients or is observed."""
+        """Visit a node with hooks, or one of a pass that captures gradients or is observed."""
         record = self.record
         hooks = node._hooks
         if not (self.is_whole() or order.pending[node].useful or node is self.only_root):
@@ -244,19 +159,18 @@ class Run:
             self.capture(node, total)
             self.hand_on(order, node, None, 0, None)
             return
-        grads: Any = None
+        grads: Any = ()
         if hooks is not None:
             total = hooks.before(node, total, record)
-        if node._is_leaf:
-            if total is not None:
-                accumulate(node, total, record, owned, self.caller)
-            grads = ()
-        else:
-            grads = self.pull_nothing(node) if total is None else self.pull_watched(node, total)
-            if node._frees and not self.keep:
-                self.release(node)
+        if not node._is_leaf:
+            if STATE.timing and total is not None:
+                PROFILER.start(node.name(), None)
+            # A copy of several gradients: hooks see None where nothing arrived.
+            grads = self.pull(node, list(total) if type(total) is list else total)
             if grads is not None and not self.is_whole():
                 grads = order.wanted(node, grads)
+        elif total is not None:
+            accumulate(node, total, record, owned, self.caller)
         if hooks is not None:
             grads = hooks.after(node, grads, total, record)
         if total is not None:
@@ -266,15 +180,6 @@ class Run:
             if self.observer is not None:
                 self.observer(node, total, grads)
         self.hand_on(order, node, total, owned, grads)
-
-    def pull_nothing(self, node: Node) -> Any:
-        """Run a node that no gradient reached: Functions may make zeros of that."""
-        if node._op is not None:
-            own: Any = node
-            check_kept(own)
-        elif node._outputs is not None:
-            return node._pull([None] * len(node._outputs), self.record)
-        return None
 
     def is_whole(self) -> bool:
         """Whether the pass goes everywhere, and not only to the inputs that were named."""
@@ -286,24 +191,28 @@ class Run:
             return order.pending[node].leads_on
         return self.only_for is None or node in self.only_for or order.pending[node].leads_on
 
-    def pull_watched(self, node: Node, total: Any) -> Any:
-        if type(total) is list:
-            total = list(total)  # hooks see None where nothing arrived
-            fill_in(node, total, self.record)
-        if STATE.timing:
-            PROFILER.start(node.name(), None)
-        try:
-            if STATE.anomaly:
-                return guarded(node, total, self.record)
-            return node._pull(total, self.record)
-        except RuntimeError as error:
-            explain_backward(error, node)
-            raise
-
-    def release(self, node: Node) -> None:
-        """Drop what a node kept; a second pass will say who did."""
-        node._release()
-        node._freed_by = self.caller
+    def pull(self, node: Node, total: Any) -> Any:
+        """The gradients for the edges of a node, which drops its saved values unless it is kept."""
+        grads: Any = None
+        if total is None:
+            grads = pull_nothing(node, self.record)
+        else:
+            if type(total) is list:
+                fill_in(node, total, self.record)
+            try:
+                if STATE.anomaly:
+                    grads = guarded(node, total, self.record)
+                elif self.record:
+                    grads = pull_recorded(node, total, self.maker)
+                else:
+                    grads = node._pull(total, False)
+            except RuntimeError as error:
+                explain_backward(error, node)
+                raise
+        if node._frees and not self.keep:
+            node._release()
+            node._freed_by = self.caller  # a second pass will say who did it
+        return grads
 
     def hand_on(self, order: Order, node: Node, total: Any, owned: int, grads: Any) -> None:
         """Add what a node returned to the sums of its edges; each of them waits for one less."""
@@ -315,8 +224,6 @@ class Run:
         edges = node._edges
         inherits = owned if len(edges) == 1 else 0
         slots = node._edge_slots
-        late = self.late
-        device_type = STATE.device_type
         all_pending = order.pending
         if type(total) is list and trusted:
             parts = [part for part in total if part is not None]
@@ -329,85 +236,19 @@ class Run:
                 if g is not None and pending.useful:
                     own = 0
                     if trusted:
-                        if type(g) is device_type and type(total) is device_type:
-                            own = inherits if g.data.mem is total.data.mem else 1
-                        else:
-                            own = inherits if aliases(g, total) else 1
-                    slot = 0 if slots is None else slots[i]
-                    if edge._is_leaf:
-                        if edge._converts:
-                            g = converted(edge, g, self.record)
-                        if pending.waiting == 1 and pending.total is None:
-                            if late is not None and self.is_quiet(order, edge):
-                                pending.waiting = 0
-                                accumulate(edge, g, False, own, self.caller)
-                                continue
-                    elif late is not None and edge._op is not None and edge._op.view:
-                        passed = self.past_views(order, Passing(edge, slot, g, own))
-                        edge = passed.edge
-                        slot = passed.slot
-                        g = passed.g
-                        own = passed.owned
-                        pending = all_pending[edge]
+                        own = inherits if aliases(g, total) else 1
+                    if edge._converts:
+                        g = converted(edge, g, self.record)
                     if pending.total is None and edge._outputs is None:
                         pending.total = g
                         pending.owned = own
                     else:
-                        self.add(pending, slot, g, own)
+                        self.add_up(pending, 0 if slots is None else slots[i], g, own)
                 pending.waiting -= 1
                 if pending.waiting == 0:
                     order.is_complete(pending)
 
-    def is_quiet(self, order: Order, leaf: Node) -> bool:
-        """Whether a leaf would be visited next anyway, on a GPU and where nobody watches."""
-        if self.late is None or self.watched or order.leaves:
-            return False
-        return leaf._hooks is None and not leaf._packed
-
-    def past_views(self, order: Order, passing: Passing) -> Passing:
-        """Run views at once that wait for nothing else, on a GPU and where nobody watches.
-
-        As far as no sum is: the order in which gradients are added up stays what it is.
-        """
-        node: Any = passing.edge
-        while node._op is not None and node._op.view and node._chain is None:
-            if node._hooks is not None or node._packed or node._outputs is not None:
-                break
-            pending = order.pending[node]
-            if pending.waiting != 1 or pending.total is not None or node._kept is None:
-                break
-            below: Node | None = node._edges[0]
-            if below is None or below._is_leaf:
-                break
-            beyond = order.pending[below]
-            if below._outputs is None and (beyond.waiting != 1 or beyond.total is not None):
-                break
-            g = pull_view(node, passing.g)
-            if not aliases(g, passing.g):
-                passing.owned = 1
-            slots = node._edge_slots
-            passing.slot = 0 if slots is None else slots[0]
-            passing.g = g
-            passing.edge = node = below
-        return passing
-
-    def hand_one(self, order: Order, edge: Node, slot: int, g: Any, owned: int) -> None:
-        """The same for one edge."""
-        pending = order.pending[edge]
-        if g is not None and pending.useful:
-            if edge._converts:
-                g = converted(edge, g, self.record)
-            if edge._is_leaf and pending.waiting == 1 and pending.total is None:
-                if self.is_quiet(order, edge):
-                    pending.waiting = 0
-                    accumulate(edge, g, False, owned, self.caller)
-                    return
-            self.add(pending, slot, g, owned)
-        pending.waiting -= 1
-        if pending.waiting == 0:
-            order.is_complete(pending)
-
-    def add(self, pending: Pending, slot: int, g: Any, owned: int) -> None:
+    def add_up(self, pending: Pending, slot: int, g: Any, owned: int) -> None:
         """Add a partial gradient for output `slot` of a node."""
         outputs = pending.node._outputs
         if outputs is not None:
@@ -450,66 +291,7 @@ class Run:
     def capture(self, node: Node, total: Any) -> None:
         captures = self.captures
         if total is not None and captures is not None and node in captures:
-            for slot, index in captures[node]:
+            for slot, place in captures[node]:
                 value = total[slot] if type(total) is list else total
                 if value is not None:
-                    self.found[index] = value
-
-
-def pull_op(node: Any, total: Any, record: bool) -> Any:
-    """`node._pull` where the class is known: the compiled build calls it without a look-up."""
-    own: OpNode = node
-    return own._pull(total, record)
-
-
-if not COMPILED:
-    globals()["pull_op"] = OpNode._pull  # the same without a frame
-
-
-def is_plain(node: Any, total: Any) -> bool:
-    """Whether a node and its gradient are nothing but arrays with a history."""
-    own: OpNode = node
-    if own._packed or own._on_tensors or not isinstance(total, TensorBase):
-        return False
-    return total._special == ORDINARY or total._special == ON_DEVICE
-
-
-def pull_view(node: Any, total: Any) -> Any:
-    """The same for the one input of a view: mostly its rule is all that there is to it."""
-    own: OpNode = node
-    op: Op = own._op
-    rule = op.rules[0] if op.rules else None
-    kept = own._kept
-    if rule is None or kept is None or own._cells or own._fixes is not None or own.conjugates:
-        return own._pull(total, False)[0]
-    if op.device.pull is not None or type(total) is not STATE.device_type:
-        return own._pull(total, False)[0]
-    return rule.call(GPU.raw, total, kept)
-
-
-def check_kept(node: Any) -> None:
-    """What a rule would notice about saved values before it computes anything."""
-    own: OpNode = node
-    if own._kept is None:
-        raise freed_graph(own, None)
-    if own._cells:
-        own.check_versions()
-
-
-def fill_in(node: Node, parts: list[Any], record: bool) -> None:
-    """Zeros for the outputs of a several-output node that received nothing."""
-    if node._op is None or node._op.partial:
-        return  # a Function decides for itself (set_materialize_grads), and so do some ops
-    for i, (shape, dtype) in enumerate(node._outputs or ()):
-        if parts[i] is None and i not in node._op.plain_outs:
-            zeros = zeros_beside(parts, shape, dtype)
-            parts[i] = wrap(zeros) if record else zeros
-
-
-def zeros_beside(parts: list[Any], shape: Any, dtype: Any) -> Any:
-    """Zeros where the other gradients are."""
-    for part in parts:
-        if part is not None:
-            array = part._array if isinstance(part, TensorBase) else part
-            return memory_of(array).zeros(array, shape, dtype)
-    return HOST.zeros(None, shape, dtype)
+                    self.found[place] = value

@@ -33,9 +33,8 @@ from ..core.transforms.dual import dual_of, with_tangent
 from ..core.transforms.levels import STACK, TANGENTS, forward_set_to
 from . import dispatched, inplace
 from .api import recorded_in_mode
-from .engine import zeros_beside
 from .grad_mode import no_grad
-from .node import Packed, fit, history_now, unpack_checked, wanted_dtype
+from .node import Packed, fit, history_now, unpack_checked, wanted_dtype, zeros_beside
 from .saved import SavedTensor
 from .starts import edge_of
 

@@ -35,7 +35,7 @@ from ..core.layout import address, is_dense, memory, overlaps_itself, shares_its
 from ..core.modes import MODES, grad_set_to
 from ..core.op import REGISTRY, Op, Rule
 from ..core.python_dispatch import ACTIVE, is_asked, modes_set_to
-from ..core.record import FLOATS, prepare, save_outputs
+from ..core.record import FLOATS, lay_out, save_outputs
 from ..core.spaces import RAW, RECORDED
 from ..core.transforms import batched, batched_widen, dual
 from ..core.transforms.levels import BATCHES, TANGENTS
@@ -146,7 +146,7 @@ def write_values(
     if recording:
         op = written(op, tensors)
         overwritten = destination.copy() if op.plan(mask).first else None
-        node = prepare(op, tensors, attrs, watch, mask, (destination,), overwritten)
+        node = lay_out(op, tensors, attrs, watch, mask, (destination,), overwritten)
         if op.dtype_rule and out.dtype != destination.dtype:
             # The rules ran in another dtype than the target's.
             pairs = zip(tensors, node._edges, strict=True)
@@ -270,7 +270,7 @@ def overwrite(
     if target._view_of is not None:
         refresh(target)
     recording = target._wants_grad and (not STATE.modes_on or MODES.records)
-    node = prepare(op, (target,), (), (), 1, (target._array,)) if recording else None
+    node = lay_out(op, (target,), (), (), 1, (target._array,)) if recording else None
     if callable(value):
         value = value(target._array)
     if value is not None:
@@ -298,7 +298,7 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
         old = target._array
         changes = array.shape != old.shape or array.strides != old.strides
         recording = changes and not target._node._is_leaf
-    node = prepare(op, (target,), attrs, (), 1, (array,)) if recording else None
+    node = lay_out(op, (target,), attrs, (), 1, (array,)) if recording else None
     target._array = array
     if TANGENTS:
         dual.transform(target, op, attrs)

@@ -15,10 +15,9 @@ from ..core.modes import MODES
 from ..core.upward import INSPECTION
 from ..device import CPU
 from .edges import output_facts
-from .engine import fill_in
 from .hooks import add_hook, differentiable_places, hooks_of
 from .leaves import accumulate
-from .node import AccumulateGrad, OpNode, Packed, unpack_checked
+from .node import AccumulateGrad, OpNode, Packed, fill_in, unpack_checked
 from .saved import SavedTensor
 
 # How PyTorch's formulas spell our names.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array_memory import NOWHERE, memory_of
-from ..core.base import INTERPRETED, STATE, TensorBase, cell_of, wrap
+from ..core.base import INTERPRETED, STATE, TensorBase, cell_of, ndarray, wrap
 from ..core.bits import plain
 from ..core.layout import is_dense
 from ..core.modes import MODES
@@ -89,7 +89,7 @@ def converted(leaf: Any, g: Any, record: bool) -> Any:
         return g
     if dtype.kind not in DIFFERENTIABLE:
         raise RuntimeError("isDifferentiableType(grad.scalar_type()) INTERNAL ASSERT FAILED")
-    F: Any = RECORDED if record else RAW if STATE.device_type is None else GPU.space(g)
+    F: Any = RECORDED if record else GPU.raw if type(g) is STATE.device_type else RAW
     return F.cast(g, dtype)
 
 
@@ -100,14 +100,21 @@ def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
         if owned != 1:
             cell_of(made).n = owned - 1
         return made
+    if owned and type(g) is ndarray:
+        if HOST_KERNELS.lies_as is not None:
+            alike = HOST_KERNELS.lies_as(g, layout)
+        else:
+            alike = g.strides == layout.strides and g.flags.carray
+        if alike:  # as most are
+            made = wrap(g)
+            if owned != 1:
+                cell_of(made).n = owned - 1
+            return made
     memory = memory_of(g)
     if memory is NOWHERE:
         g = np.asarray(g)
         memory = memory_of(g)
-    if owned and HOST_KERNELS.lies_as is not None and HOST_KERNELS.lies_as(g, layout):
-        made = wrap(g)  # as most gradients do
-        writes = owned - 1
-    elif owned and memory.fits(g, layout):
+    if owned and memory.fits(g, layout):
         made = wrap(memory.settled(g, layout))
         writes = owned - 1
     else:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..core.base import STATE, Node, TensorBase, Version, ndarray, wrap
+from ..core.array_memory import HOST, memory_of
+from ..core.base import (
+    ON_DEVICE,
+    ORDINARY,
+    STATE,
+    Node,
+    TensorBase,
+    Version,
+    ndarray,
+    own_maker,
+    wrap,
+)
 from ..core.mypyc import mypyc_attr
 from ..core.op import Op
 from ..core.spaces import RAW, RECORDED
@@ -54,10 +65,11 @@ class OpNode(Node):
         elif record:
             kept = self.tensors(kept)
         F: Any = RECORDED if record else RAW
-        if STATE.device_type is not None and not record:
-            F = GPU.raw if type(grad) is STATE.device_type else GPU.space(grad)
-            if op.device.pull is not None and F is not RAW:
-                at_once = op.device.pull(self, grad, kept)
+        kind = kind_of_parts(grad) if type(grad) is list else type(grad)
+        if kind is STATE.device_type and not record:
+            F = GPU.raw
+            if op.device.pull is not None:
+                at_once = op.device.pull(self, grad, op.named(kept))
                 if at_once is not None:
                     return at_once
         elif op.gradients is not None and not record and not self.conjugates and not self.mixed:
@@ -243,6 +255,69 @@ class OpNode(Node):
             elif not record:
                 made[i] = plain(value)
         return tuple(made)
+
+
+def kind_of_parts(grads: list[Any]) -> Any:
+    """The class of the gradients of several outputs, of which some may be missing."""
+    for g in grads:
+        if g is not None:
+            return type(g)
+    return type(None)
+
+
+def pull_recorded(node: Node, total: Any, maker: Any) -> Any:
+    """`node._pull` on tensors; the nodes that a rule makes belong to the line of `maker`.
+
+    Unless something of the user's may run inside, which has lines of its own.
+    """
+    simple = maker is not None and STATE.modes_on == STATE.only_casting and not STATE.anomaly
+    if not simple or not computes_alone(node, total):
+        return node._pull(total, True)
+    before = own_maker()
+    STATE.maker = maker
+    try:
+        return node._pull(total, True)
+    finally:
+        STATE.maker = before
+
+
+def computes_alone(node: Node, total: Any) -> bool:
+    """Whether a node is of an op, and neither it nor its gradient calls functions of the user's."""
+    if node._op is None or node._packed or node._on_tensors or not isinstance(total, TensorBase):
+        return False
+    return total._special == ORDINARY or total._special == ON_DEVICE
+
+
+def pull_nothing(node: Node, record: bool) -> Any:
+    """Run a node that no gradient reached: Functions may make zeros of that."""
+    if isinstance(node, OpNode):
+        # What a rule would notice about saved values before it computes anything.
+        if node._kept is None:
+            raise freed_graph(node, None)
+        if node._cells:
+            node.check_versions()
+    elif node._outputs is not None:
+        return node._pull([None] * len(node._outputs), record)
+    return None
+
+
+def fill_in(node: Node, parts: list[Any], record: bool) -> None:
+    """Zeros for the outputs of a several-output node that received nothing."""
+    if node._op is None or node._op.partial:
+        return  # a Function decides for itself (set_materialize_grads), and so do some ops
+    for i, (shape, dtype) in enumerate(node._outputs or ()):
+        if parts[i] is None and i not in node._op.plain_outs:
+            zeros = zeros_beside(parts, shape, dtype)
+            parts[i] = wrap(zeros) if record else zeros
+
+
+def zeros_beside(parts: list[Any], shape: Any, dtype: Any) -> Any:
+    """Zeros where the other gradients are."""
+    for part in parts:
+        if part is not None:
+            array = part._array if isinstance(part, TensorBase) else part
+            return memory_of(array).zeros(array, shape, dtype)
+    return HOST.zeros(None, shape, dtype)
 
 
 def unpack_checked(packed: Packed) -> TensorBase:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..core.base import (
-    COMPILED,
+    CALLER,
     F32,
     F64,
     STATE,
@@ -25,11 +25,12 @@ from ..core.base import (
     wrap,
 )
 from ..core.bits import plain
-from ..core.python_dispatch import is_asked
+from ..core.python_dispatch import ACTIVE, is_asked
 from ..core.spaces import RECORDED
-from ..core.upward import VIEWS
+from ..core.upward import GPU, VIEWS
 from . import dispatched
 from .edges import GradientEdge, output_facts
+from .engine import Pass
 from .leaves import only_follows
 from .node import AccumulateGrad, accumulate_node
 
@@ -46,7 +47,12 @@ def is_valueless(root: Any) -> bool:
     return isinstance(root, TensorBase) and type(root._array) is STATE.meta_type is not None
 
 
-def any_valueless(roots: tuple[Any, ...]) -> bool:
+def runs_on_tensors(roots: tuple[Any, ...]) -> bool:
+    """Whether the values of a pass from these roots are tensors even where it is not recorded:
+    they have no values (the device meta), or `__torch_dispatch__` wants to see what is computed.
+    """
+    if (ACTIVE.modes or dispatched.Seen.nodes) and dispatched.on_tensors(roots):
+        return True
     return STATE.meta_type is not None and any([is_valueless(t) for t in roots])
 
 
@@ -198,10 +204,27 @@ def check_seed(root: Any, g: Any, index: int) -> None:
 
 def asked_by(starts: list[Start]) -> Any:
     """Where a pass was asked for, what it starts from, and when: what E02 tells later."""
-    frame = user_frame(0 if COMPILED else 1)
+    frame = user_frame(CALLER)
     if frame is None:
         return None
     return frame.f_code, frame.f_lasti, starts[0][0]._seq if starts else 0, next_seq()
+
+
+def pass_from(
+    starts: list[Start],
+    keep: bool,
+    record: bool,
+    captures: dict[Node, list[tuple[int, int]]] | None = None,
+    observer: Any = None,
+) -> Pass:
+    """The pass that begins at `starts`: of the class for where their gradients are."""
+    caller = asked_by(starts)
+    if not record:
+        for start in starts:
+            if type(start[2]) is STATE.device_type:
+                found: Pass = GPU.backward_pass(keep, record, captures, caller, observer)
+                return found
+    return Pass(keep, record, captures, caller, observer)
 
 
 def targets(inputs: tuple[Any, ...]) -> dict[Node, list[tuple[int, int]]]:

@@ -75,7 +75,7 @@ def unary(op: Op, a: Any) -> Any:
 def unary_plain(op: Op, a: TensorBase, records: bool = True) -> Any:
     """The same where no mode is on. Its argument has a type: compiled code asks for that once."""
     x = a._array
-    if alike(x, x) == 0 or is_stale(a):
+    if alike(x, x) == 0 or (a._view_of is not None and is_stale(a)):
         return apply(op, (a,))
     if a._special:
         out = device_result(op, a._special, (x,))
@@ -123,7 +123,7 @@ def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
     fit = 0
     if isinstance(b, TensorBase):
         other = b
-        if other._special == a._special and not is_stale(other):
+        if other._special == a._special and (other._view_of is None or not is_stale(other)):
             y = other._array
             fit = alike(x, y)
             if fit == 0 and a._special == ON_DEVICE and x.dtype.kind in REALS:
@@ -132,7 +132,7 @@ def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
                 fit = 2
     elif type(b) is float or type(b) is int:
         fit = alike(x, x)
-    if fit == 0 or is_stale(a):
+    if fit == 0 or (a._view_of is not None and is_stale(a)):
         return apply(op, (a, b))
     if a._special:
         out = device_result(op, a._special, (x, y))

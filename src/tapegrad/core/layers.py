@@ -13,7 +13,6 @@ from typing import Any
 from ..autograd.node import OpNode, accumulate_node
 from .base import (
     ON_DEVICE,
-    STAMP_DEPTH,
     STATE,
     Node,
     Stamped,
@@ -116,7 +115,7 @@ def linear(
     if origin is None:
         origin = Stamped()
         if STATE.recording:
-            stamp(origin, STAMP_DEPTH)
+            stamp(origin)
     turned_node: OpNode | None = None
     flat_node: OpNode | None = None
     if weight._wants_grad:

@@ -7,8 +7,11 @@ which of them have to be saved for a given set of inputs that need a gradient.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, Final
+
+NEW_TUPLE: Final = tuple.__new__
 
 # dtype rules: what happens to the inputs before the kernel runs.
 AS_IS: Final = 0  # nothing
@@ -72,7 +75,7 @@ class DeviceSide:
     """How an op runs on the arrays of a GPU; filled by core/devices.py."""
 
     kernel: Any = None
-    # All gradients at once: (node, gradient, kept) -> list, or None to use the rules.
+    # All gradients at once: (node, gradient, Op.named(kept)) -> list, or None to use the rules.
     pull: Any = None
     # (array, array) of two float dtypes -> array, without a cast before; None: cast them.
     mixed: Any = None
@@ -142,6 +145,9 @@ class Op:
     autocast: Autocast | None = None  # its rule where other functions are made of the op
     numbers: bool = False  # Python numbers may stand in for tensors
     metas: tuple[tuple[int, str], ...] = ()  # (tensor index, "shape" | "dtype" | "strides")
+    # The names of the values in `Node._kept`, in order: tensors, outputs, attributes, metas.
+    layout: tuple[str, ...] = ()
+    layout_class: Any = None  # a namedtuple of them, made when `named` is first called
     simple: bool = False  # one tensor, one output, no dtype rule: dispatch has a short way
     paired: bool = False  # the same with two differentiable tensors
     plan_cache: dict[int, Plan]
@@ -157,6 +163,12 @@ class Op:
     def aten_name(self) -> str:
         """What PyTorch's messages call it: `add`, whatever the overload."""
         return (self.aten or self.name).partition(".")[0]
+
+    def named(self, kept: tuple[Any, ...]) -> Any:
+        """The values in the `_kept` of a node of this op, to be read by name: `.weight`."""
+        if self.layout_class is None:
+            self.layout_class = namedtuple("Kept", self.layout)  # type: ignore[misc]
+        return NEW_TUPLE(self.layout_class, kept)
 
     def make_plans(self) -> None:
         short = self.single and self.dtype_rule == AS_IS and self.guard is None

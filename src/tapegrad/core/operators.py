@@ -91,16 +91,6 @@ def takes_number(a: TensorBase, b: Any) -> bool:
     return dtype is F32 or dtype is F64
 
 
-def unary_below(op: Op, a: Any) -> Any:
-    """`unary`, one call further down: `stamp` expects at least two frames of ours."""
-    return unary(op, a)
-
-
-def matrices(a: Any, b: Any) -> Any:
-    """`pair`, one call further down, for the same reason."""
-    return pair(OPS.mm, a, b, ())
-
-
 def affine(input: Any, weight: Any, bias: Any) -> Any:
     """`linear` where everything fits: floats of one dtype, nothing to refuse; else None."""
     if not (
@@ -266,7 +256,7 @@ class Operators(TensorBase):
             x = self._array
             y = other._array
             if x.ndim == 2 and y.ndim == 2 and x.shape[1] == y.shape[0]:
-                found = matrices(self, other)  # which fit: nothing to refuse
+                found = pair(OPS.mm, self, other, ())  # which fit: nothing to refuse
                 if found is not None:
                     return found
         if not isinstance(other, TensorBase):
@@ -285,13 +275,13 @@ class Operators(TensorBase):
         return other.__matmul__(self) if isinstance(other, Operators) else NotImplemented
 
     def __neg__(self) -> Any:
-        return unary_below(OPS.neg, self)
+        return unary(OPS.neg, self)
 
     def __pos__(self) -> Any:
         return OPS.functions["positive"](self)
 
     def __abs__(self) -> Any:
-        return unary_below(OPS.abs, self)
+        return unary(OPS.abs, self)
 
     def __invert__(self) -> Any:
         if self._array.dtype.kind not in "biu":

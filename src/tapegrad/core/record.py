@@ -1,9 +1,11 @@
 """Recording: from a result that wants a gradient to a node that remembers how it came about.
 
-`prepare` makes the node of any op; `record_one` and `record_two` make the same nodes for the common
-cases with less ado. What that buys, on four numbers: `exp` takes 1.9 µs instead of 5.6 in pure
-Python and 0.7 instead of 2.1 compiled, `mul` 2.2 instead of 5.9 and 0.7 instead of 2.2. All three
-lay `Node._kept` out as inputs, outputs, attributes, facts; docs/notes/call-to-node.md draws it.
+`lay_out` makes the node of any op: which values it keeps, at which version, where its edges lead,
+what has to be undone to the gradients. `record_one` and `record_two` make the same nodes for the
+common cases with fewer steps; tests/test_node_layouts.py compares them with `lay_out` for every op.
+What they buy, on four numbers: `exp` takes 1.9 µs instead of 5.6 in pure Python and 0.7 instead of
+2.1 compiled, `mul` 2.2 instead of 5.9 and 0.7 instead of 2.2. `Op.layout` names the values in
+`Node._kept`; docs/notes/call-to-node.md draws it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ from typing import Any, Final
 from ..autograd.node import OpNode, accumulate_node
 from ..errors import inference_saved
 from .base import (
-    PAIR_DEPTH,
-    STAMP_DEPTH,
+    ABOVE_OPERATOR,
     STATE,
     Cut,
     Node,
@@ -74,7 +75,7 @@ def record_one(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> 
     node._frees = plan.saves
     node._seq = next_seq()
     if STATE.recording:
-        stamp(node, STAMP_DEPTH)
+        stamp(node)
     t._node = node
     t._wants_grad = True
     return node
@@ -112,7 +113,7 @@ def record_two(
     attrs: tuple[Any, ...],
     same: bool = False,
 ) -> Any:
-    """The node of a two-tensor op, or of a tensor and the number y; laid out as by `prepare`.
+    """The node of a two-tensor op, or of a tensor and the number y; laid out as by `lay_out`.
 
     Both tensors have the dtype of the result; for ops that broadcast their shapes may differ,
     unless they are known to be the `same`.
@@ -167,10 +168,10 @@ def record_two(
             if shape != other_shape:
                 full = out.shape
                 dtype = out.dtype
-                node._fixes = (
-                    None if shape == full else (shape, dtype),
-                    None if other_shape == full else (other_shape, dtype),
-                )
+                fix_a = None if edge_a is None or shape == full else (shape, dtype)
+                fix_b = None if edge_b is None or other_shape == full else (other_shape, dtype)
+                if fix_a is not None or fix_b is not None:
+                    node._fixes = (fix_a, fix_b)
     else:
         keep_y = y
     if plan.first and keep_x is None:
@@ -195,7 +196,7 @@ def record_two(
     node._frees = plan.saves
     node._seq = next_seq()
     if STATE.recording:
-        stamp(node, PAIR_DEPTH)
+        stamp(node, ABOVE_OPERATOR)
     t._node = node
     t._wants_grad = True
     return t
@@ -263,9 +264,9 @@ def record(
 ) -> OpNode:
     """Record a node for `results`; it is set on every output that can need a gradient."""
     if STATE.modes_on == STATE.only_casting:
-        node = prepare(op, tensors, attrs, watch, mask, outs, None, results)
+        node = lay_out(op, tensors, attrs, watch, mask, outs, None, results)
     else:  # inputs may be packed before outputs are saved
-        node = prepare(op, tensors, attrs, watch, mask, outs)
+        node = lay_out(op, tensors, attrs, watch, mask, outs)
         save_outputs(node, op.plan(mask), results)
     plain = op.plain_outs
     for i, r in enumerate(results):
@@ -278,7 +279,7 @@ def record(
     return node
 
 
-def prepare(
+def lay_out(
     op: Op,
     tensors: tuple[Any, ...],
     attrs: tuple[Any, ...],
@@ -301,9 +302,7 @@ def prepare(
     cells: list[Any] = []
     leaves: list[Any] = []
     any_slot = False
-    any_fix = False
     out_dtype = outs[0].dtype if outs else None
-    out_shape = outs[0].shape if outs and op.broadcasts else None
     for i in plan.wanting:
         t: TensorBase = tensors[i]
         edge = t._node
@@ -314,9 +313,6 @@ def prepare(
             leaves.append(t)
         if t._slot:
             any_slot = True
-        x = t._array
-        if x.dtype is not out_dtype or (out_shape is not None and x.shape != out_shape):
-            any_fix = True
     if len(plan.wanting) != count:
         for given in tensors:
             if isinstance(given, TensorBase) and not given._wants_grad and given._cut is not None:
@@ -324,7 +320,7 @@ def prepare(
     if op.dtype_rule != 0 and op.width > 1:
         for given in tensors:
             if isinstance(given, TensorBase) and given._array.dtype is not out_dtype:
-                any_fix = node.mixed = True
+                node.mixed = True
     kept: list[Any] = []
     if not op.variadic:
         kept = [None if isinstance(given, TensorBase) else given for given in tensors]
@@ -363,23 +359,56 @@ def prepare(
     node._kept = tuple(kept)
     node._cells = tuple(cells)
     node._frees = plan.saves or len(watch) != 0
-    kind = "" if out_dtype is None else out_dtype.kind
-    of_one = op.width == 1 and not op.variadic and not op.view  # as `adapt` has it
-    if any_fix or (kind == BFLOAT16 and (of_one or type(outs[0]) is ndarray)):
-        node._fixes = tuple([fix_of(t) if mask >> i & 1 else None for i, t in enumerate(tensors)])
-    if kind == "c" and not op.wirtinger:
-        node.conjugates = True
+    if outs:
+        node._fixes = fixes_of(node, tensors, plan.wanting, outs[0])
+        if outs[0].dtype.kind == "c" and not op.wirtinger:
+            node.conjugates = True
     if not op.single:
         node._outputs = tuple([(o.shape, o.dtype) for o in outs])
     node._seq = next_seq()
     if STATE.recording:
-        stamp(node, STAMP_DEPTH)
+        stamp(node)
     if STATE.modes_on != STATE.only_casting:
         RECORDING.in_mode(node)
     return node
 
 
+def fixes_of(node: OpNode, tensors: tuple[Any, ...], wanting: tuple[int, ...], out: Any) -> Any:
+    """Per edge the shape and dtype that a gradient is brought to, where a rule may give another.
+
+    None for an edge whose gradient is right as it is; None instead of all if all of them are.
+    """
+    op: Op = node._op
+    dtype = out.dtype
+    of_one = op.width == 1 and not op.view  # as `adapt` has it
+    # Where PyTorch's arithmetic would stay in bfloat16, that of NumPy becomes single precision.
+    every = node.mixed or (dtype.kind == BFLOAT16 and (of_one or type(out) is ndarray))
+    stretched = op.broadcasts and have_several_shapes(tensors)
+    fixes: list[Any] = [None] * len(tensors)
+    found = False
+    for i in wanting:
+        t: TensorBase = tensors[i]
+        x = t._array
+        if every or x.dtype is not dtype or (stretched and x.shape != out.shape):
+            fixes[i] = (x.shape, x.dtype)
+            found = True
+    return tuple(fixes) if found else None
+
+
+def have_several_shapes(tensors: tuple[Any, ...]) -> bool:
+    """Whether the tensors of a call differ in shape, so that some of them were broadcast."""
+    first: Any = None
+    for t in tensors:
+        if isinstance(t, TensorBase):
+            if first is None:
+                first = t._array.shape
+            elif t._array.shape != first:
+                return True
+    return False
+
+
 def fix_of(t: TensorBase) -> Any:
+    """The shape and dtype of a tensor, to which its gradient is brought."""
     x = t._array
     return (x.shape, x.dtype)
 
@@ -455,7 +484,7 @@ def link_views(
             view._lasti = node._lasti
             view._module = node._module
         elif STATE.recording and base._wants_grad:
-            stamp(view, STAMP_DEPTH)
+            stamp(view)
         r._view_of = view
         if base._wants_grad and (kind == "no_grad" or kind == "inference"):
             r._wants_grad = True  # a view follows its base, though nothing was recorded here

@@ -104,8 +104,7 @@ class Gpu:
     run_kernel: Any = None  # (op, arrays, attrs)
     created: Any = None  # (api, function, args, kwargs): makes a tensor on some device
     watch_range: Any = None  # (indices, low, high, ignored): a GPU looks at them by and by
-    late_casts: Any = None  # backends/gpu/late_casts.py: the casts of a pass, to be done together
-    run_linear: Any = None  # backends/gpu/layers.py: the nodes of a layer as one
+    backward_pass: Any = None  # backends/gpu/backward.py: the class of a pass that starts on a GPU
 
 
 class HostKernels:

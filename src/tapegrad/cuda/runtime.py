@@ -61,8 +61,7 @@ def start_if_any() -> None:
 def use(module: Any) -> None:
     """Use a module with CuPy's interface for tensors on CUDA devices."""
     from ..backends.gpu.backend import backend_for
-    from ..backends.gpu.late_casts import LateCasts
-    from ..backends.gpu.layers import run_linear
+    from ..backends.gpu.backward import DevicePass
     from .allocator import install
 
     Found.asked = True
@@ -70,8 +69,7 @@ def use(module: Any) -> None:
     Found.count = int(module.cuda.runtime.getDeviceCount())
     STATE.several = Found.count > 1
     devices.use(module, backend_for(module))
-    GPU.late_casts = LateCasts
-    GPU.run_linear = run_linear
+    GPU.backward_pass = DevicePass
     install(module)
 
 
@@ -79,7 +77,7 @@ def forget() -> None:
     """Back to the CPU alone, as before the first use of a GPU: for tests."""
     devices.DEVICE.xp = devices.DEVICE.backend = devices.DEVICE.space = None
     devices.DEVICE.ranges = None
-    STATE.device_type = GPU.memory = GPU.late_casts = GPU.watch_range = None
+    STATE.device_type = GPU.memory = GPU.backward_pass = GPU.watch_range = None
     STATE.several = False
 
 

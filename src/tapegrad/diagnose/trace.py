@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import api, engine
+from ..autograd import api
 from ..autograd.inplace import CopySlices
-from ..autograd.starts import asked_by, prepare_starts
+from ..autograd.starts import pass_from, prepare_starts
 from ..core.arrays import host
 from ..core.base import IGNORED, NUMPY_ERRORS, Node, TensorBase, as_array, wrap
 from ..core.modes import MODES
@@ -114,7 +114,7 @@ class Trace:
         starts = prepare_starts((loss,), api.as_grads(gradient, 1), False)
         self._loss = loss
         self._root = starts[0][0]
-        self._run = engine.Run(retain_graph, False, None, asked_by(starts), self._note)
+        self._run = pass_from(starts, retain_graph, False, None, self._note)
         self._starts: Any = starts  # None once the pass has begun
         self._names = names_of_nodes()
         self._counts: dict[tuple[Node, int], int] = {}

@@ -15,7 +15,7 @@ import tapegrad as tg
 
 from ..autograd import dispatched
 from ..autograd.api import launch
-from ..autograd.engine import Run
+from ..autograd.engine import Pass
 from ..autograd.starts import (
     as_result,
     check_seed,
@@ -107,7 +107,7 @@ class Tracked:
             starts.append((node, slot, seed if on_tensors else seed._array, 0))
         # An input may have been cut off by `detach_` since.
         wanted = [t for t in self.inputs if t._wants_grad]
-        run = Run(keep or graph, on_tensors, targets(tuple(wanted)), None)
+        run = Pass(keep or graph, on_tensors, targets(tuple(wanted)), None)
         if starts:
             launch(run, starts, graph)
         got = {id(wanted[i]): as_result(g) for i, g in run.found.items()}
@@ -495,7 +495,7 @@ def pulled_again(
         if out.requires_grad:
             node, slot = edge_of(out)  # type: ignore[misc]
             starts.append((node, slot, seed if on_tensors else seed._array, 0))
-    run = Run(True, on_tensors, targets(tuple(inputs)), None)
+    run = Pass(True, on_tensors, targets(tuple(inputs)), None)
     if starts:
         launch(run, starts, graph)
     return [

@@ -8,10 +8,7 @@ from typing import Any
 import tapegrad as tg
 
 from .._absent import absent_function
-from ..core.base import STATE
 from ..core.publish import lazy_space
-from ..core.transforms.batched_random import room
-from ..core.transforms.levels import BATCHES
 from ..core.watchers import WATCHED, ask_watchers, is_watched
 from ..ops.block.definition import APIS
 from ..overrides import (  # noqa: F401  PyTorch's own functions ask them here
@@ -26,7 +23,6 @@ __getattr__, __dir__, _published = lazy_space("nn.functional", globals())
 
 __all__ = [
     *_published,
-    "dropout",
     "linear",
     "log_softmax",
     "relu",
@@ -176,29 +172,3 @@ def softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
         stacklevel=stacklevel,
     )
     return 0 if ndim in (0, 1, 3) else 1
-
-
-# --- dropout ---------------------------------------------------------------------------------
-
-
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """dropout(input, p=0.5, training=True) -> Tensor: zero elements at random, scale up the others.
-
-    >>> nn.functional.dropout(tensor([1.0, 2.0]), training=False)
-    tensor([1., 2.])
-    """
-    if WATCHED and is_watched((input,), {}):
-        options = {"p": p, "training": training, "inplace": inplace}
-        return ask_watchers(dropout, (input,), options)
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if p == 0 or not training or input.numel() == 0:
-        return input
-    if p == 1:
-        noise = tg.zeros_like(input)
-    elif STATE.device_type is not None and not inplace:
-        return tg.dropout(input, p, True)  # on a GPU one op draws and applies the mask
-    else:
-        noise = tg.empty_like(input)
-        noise = (room(noise) if BATCHES else noise).bernoulli_(1 - p).div_(1 - p)
-    return input.mul_(noise) if inplace else input.mul(noise)

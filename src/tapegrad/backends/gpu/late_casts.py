@@ -8,49 +8,39 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...autograd.leaves import accumulate
 from ...core.base import STATE, Node
 from ...core.devices import DEVICE
-from ...core.op import Op
 
 MOST_WAITING: Final = 1 << 26  # bytes
 
 
 class LateCasts:
-    def __init__(self, run: Any) -> None:
-        self.run = run
-        self.waiting: list[tuple[Node, Any]] = []  # leaves and gradients
+    """Leaves and the gradients that are still to be cast for them."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Node, Any]] = []
         self.size = 0
 
-    def before(self, node: Node) -> None:
-        """A node is about to run: does it call functions of the user's, who may look at leaves?"""
-        if node._hooks is not None or node._packed or (node._op is None and not node._is_leaf):
-            self.cast()
+    def can_wait(self, node: Node, total: Any) -> bool:
+        """Whether the gradient of a cast can be cast later: it goes to a leaf, and to nobody else.
 
-    def takes(self, node: Node, total: Any) -> bool:
-        """Whether a node is a cast to a leaf's dtype that can wait: nothing is to be done then."""
-        op: Op | None = node._op
-        if op is None or not op.casts or type(total) is not STATE.device_type or STATE.several:
+        Whether more is to be added to it first is for the pass to know.
+        """
+        if type(total) is not STATE.device_type or STATE.several or node._kept is None:
             return False
         leaf = node._edges[0]
         if leaf is None or not leaf._is_leaf or leaf._hooks is not None or leaf._converts:
             return False
-        if node._kept is None:
-            return False
-        pending = self.run.order.pending[leaf]
-        if pending.waiting != 1 or pending.total is not None:
-            return False  # more is to be added
-        if not total._c_contiguous or not total.size:
-            return False
-        pending.waiting = 0  # the leaf need not be visited: it gets its gradient from here
+        return bool(total._c_contiguous) and total.size != 0
+
+    def wait(self, leaf: Node, total: Any) -> bool:
+        """Let a gradient wait; True: that is much memory by now, and should be cast."""
         self.waiting.append((leaf, total))
         self.size += total.nbytes
-        if self.size > MOST_WAITING:
-            self.cast()
-        return True
+        return self.size > MOST_WAITING
 
-    def cast(self) -> None:
-        """Cast what waits, and give it to the leaves."""
+    def cast(self) -> list[tuple[Node, Any]]:
+        """The leaves with what waited for them in their dtypes; nothing waits any more."""
         late = self.waiting
         self.waiting = []
         self.size = 0
@@ -66,5 +56,4 @@ class LateCasts:
                 arrays = [DEVICE.space.cast(g, dtype) for g in totals]
             for i, array in zip(places, arrays, strict=True):
                 made[i] = array
-        for i, (node, _) in enumerate(late):
-            accumulate(node, made[i], False, 1, self.run.caller)
+        return [(late[i][0], made[i]) for i in range(len(late))]

@@ -183,15 +183,14 @@ def stretched(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
 
 
 def shape_of(node: Any) -> tuple[int, ...] | None:
-    """The shape that an expand came from: the last thing the op keeps."""
-    kept = node._kept
-    found = kept[-1] if kept else None
+    """The shape that an expand came from."""
+    found = node._op.named(node._kept).input_shape if node._kept else None
     return tuple(found) if isinstance(found, tuple) else None
 
 
 def wide_shape(node: Any) -> tuple[int, ...] | None:
-    kept = node._kept
-    found = kept[-2] if kept and len(kept) > 1 else None
+    """The shape that an expand made."""
+    found = node._op.named(node._kept).shape if node._kept else None
     return tuple(found) if isinstance(found, tuple) else None
 
 

@@ -72,7 +72,7 @@ def suspects(graph: Walk) -> list[Any]:
 
 
 def fractional(node: Any) -> bool:
-    exponent = node._kept[-1] if node._kept else None
+    exponent = node._op.named(node._kept).exponent if node._kept else None
     return isinstance(exponent, float) and exponent < 1
 
 

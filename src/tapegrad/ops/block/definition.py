@@ -305,6 +305,8 @@ def add_rules(record: Op, block: type[Block]) -> None:
         record.rules = tuple(rules)
     record.needed_by = tuple(needed)
     record.metas = tuple(metas)
+    facts = [f"{record.tensors[max(i, 0)]}_{what}" for i, what in metas]
+    record.layout = (*record.tensors[: record.width], *record.outs, *record.attrs, *facts)
     record.make_plans()
 
 

@@ -114,8 +114,8 @@ NAMES: dict[str, str] = {
     "nn.dropout": """
         alpha_dropout alpha_dropout_ dropout dropout_ feature_alpha_dropout feature_alpha_dropout_
         feature_dropout feature_dropout_ native_dropout nn.functional.alpha_dropout
-        nn.functional.dropout1d nn.functional.dropout2d nn.functional.dropout3d
-        nn.functional.feature_alpha_dropout
+        nn.functional.dropout nn.functional.dropout1d nn.functional.dropout2d
+        nn.functional.dropout3d nn.functional.feature_alpha_dropout
     """,
     "nn.embedding": """
         embedding embedding_renorm_ nn.functional.embedding

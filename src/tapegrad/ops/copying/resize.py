@@ -17,7 +17,7 @@ from ...core.devices import xp_of
 from ...core.layout import contiguous_strides, strided
 from ...core.modes import MODES
 from ...core.outputs import refuse_inference
-from ...core.record import prepare
+from ...core.record import lay_out
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
 from ...ops.shape.strided import ByStrides
@@ -161,7 +161,7 @@ def look_at(
     mask = sum([t._wants_grad << i for i, t in enumerate(origins) if t is not None])
     node = None
     if mask and MODES.records:
-        node = prepare(SetSource, origins, (), (), mask, (array,))
+        node = lay_out(SetSource, origins, (), (), mask, (array,))
     input._array = with_bits_of(input._array, array)
     input._view_of = None
     if node is not None:

@@ -6,6 +6,8 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from ... import dtypes
 from ..._creation.like import empty_like, ones_like
 from ..._creation.sized import empty, zeros
@@ -37,10 +39,7 @@ def dropped(
     """The four kinds of dropout; `run` writes the result into `input`."""
     if not isinstance(input, TensorBase):
         raise must_be_tensor(name, "input", 1, input)
-    if not isinstance(p, (int, float)):
-        raise TypeError(
-            f"{name}(): argument 'p' (position 2) must be float, not {type(p).__name__}"
-        )
+    p = as_chance(name, p)
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     t: Any = input
@@ -67,9 +66,20 @@ def dropped(
     return ADD(MUL(input, noise, run=run), shift, run=run)
 
 
+def as_chance(name: str, p: Any) -> float:
+    """The probability as a number; NumPy's and tensors of one number without history are fine."""
+    if isinstance(p, (int, float)):
+        return p
+    if isinstance(p, np.number) and not isinstance(p, np.complexfloating):
+        return float(p)
+    if isinstance(p, TensorBase) and not p._wants_grad and p._array.ndim == 0:
+        return float(p.item())  # type: ignore[attr-defined]
+    raise TypeError(f"{name}(): argument 'p' (position 2) must be float, not {type(p).__name__}")
+
+
 def draws_itself(t: Any) -> bool:
     """Whether one op draws the mask and applies it: on a GPU, as PyTorch does."""
-    if STATE.device_type is None or BATCHES or type(t._array) is not STATE.device_type:
+    if BATCHES or type(t._array) is not STATE.device_type:
         return False
     return t._array.dtype.kind in "fV"
 
@@ -196,6 +206,19 @@ def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
 def check_chance(p: float) -> None:
     if p < 0.0 or p > 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+@api(name="nn.functional.dropout", method=False, samples=[Case(Draw(3, 4), 0.4, True)])
+def functional_dropout(
+    input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Any:
+    """dropout(input, p=0.5, training=True) -> Tensor: zero elements at random, scale up the others.
+
+    >>> nn.functional.dropout(tensor([1.0, 2.0]), training=False)
+    tensor([1., 2.])
+    """
+    check_chance(p)
+    return dropped("dropout", input, p, training, False, False, write if inplace else None)
 
 
 @api(name="nn.functional.alpha_dropout", method=False, samples=DROPOUT_CASES)
@@ -387,10 +410,7 @@ def dropout_with_mask(input: Any, p: float, train: bool | None) -> Any:
     >>> native_dropout(tensor([1.0, 2.0]), 0.5, False)
     (tensor([1., 2.]), tensor([True, True]))
     """
-    if not isinstance(p, (int, float)):
-        raise TypeError(
-            f"native_dropout(): argument 'p' (position 2) must be float, not {type(p).__name__}"
-        )
+    p = as_chance("native_dropout", p)
     t: Any = input
     if not t.numel():
         return input, empty_like(input)

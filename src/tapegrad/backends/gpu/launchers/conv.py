@@ -418,14 +418,15 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
 
     def pull(node: Any, grad: Any, kept: Any) -> Any:
         """All gradients of a convolution that is not transposed."""
-        x, w = kept[:2]  # each is kept for the gradient of the other
-        how = kept[4:10]
+        x, w = kept.input, kept.weight  # each is kept for the gradient of the other
+        where = kept.stride, kept.padding, kept.dilation
+        how = (*where, kept.transposed, kept.output_padding, kept.groups)
         dtype = grad.dtype
         wanted = tuple([edge is not None for edge in node._edges[:3]])
         missing = (wanted[0] and w is None) or (wanted[1] and x is None)
-        if missing or how[3] or node._fixes is not None or not fit(dtype, x, w):
+        if missing or kept.transposed or node._fixes is not None or not fit(dtype, x, w):
             return None
-        conv = planned(kept[10], kept[11], grad.shape, how, dtype)
+        conv = planned(kept.input_shape, kept.weight_shape, grad.shape, how, dtype)
         if conv is None:
             return None
         x, w = [None if a is None else dense(backend, a) for a in (x, w)]

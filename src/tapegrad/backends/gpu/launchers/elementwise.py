@@ -551,10 +551,10 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
     def run(node: Any, grad: Any, kept: Any) -> Any:
         op = node._op
         width, end = op.width, op.width + 1 + len(op.attrs)
-        weights = [w for w in kept[2:width] if w is not None]
+        x, y, *given_weights = kept[:width]
+        weights = [w for w in given_weights if w is not None]
         again = None
         if weights:
-            x, y = kept[:2]
             if x is None or y is None or not contiguous_floats(x, y):
                 return None
             again = repeats(x, weights)
@@ -571,18 +571,18 @@ def loss_gradients(each: Each) -> Callable[..., Any]:
             if node._edges[i] is None or formulas is None:
                 continue
             share = 1.0
-            if reduction == "mean" and kept[0] is not None:
-                share = 1.0 / max(math.prod(kept[0].shape), 1)
+            if reduction == "mean" and x is not None:
+                share = 1.0 / max(math.prod(x.shape), 1)
             # The gradient and its share, input and target, weights, the result, attributes.
-            given = [None if w is None else ARRAY for w in kept[2:width]]
+            given = [None if w is None else ARRAY for w in given_weights]
             values = (ARRAY, share, ARRAY, ARRAY, *given, ARRAY, "none", *attrs)
             formula, numbers = formulas.of(grad.dtype, values)
             if formula is None:
                 return None
             arrays = [kept[place - 2] for place in formula.arrays[1:]]
             if again is not None:
-                same = [a is b for a, b in zip(arrays, (*kept[:2], *weights), strict=False)]
-                if len(arrays) != 3 or not all(same) or grad.dtype is not kept[0].dtype:
+                same = [a is b for a, b in zip(arrays, (x, y, *weights), strict=False)]
+                if len(arrays) != 3 or not all(same) or grad.dtype is not x.dtype:
                     return None
                 g = each.weighed(formula, grad, (*arrays, *again), numbers)
             elif len(arrays) > 2:

@@ -133,15 +133,14 @@ class FoldGradients:
 
     def run(self, op: Op, grad: Any, kept: Any) -> Any:
         """The gradient of the input; None where the block's rule has to find it."""
-        x, device_array = kept[0], self.gpu.xp.ndarray
+        x, device_array = kept.input, self.gpu.xp.ndarray
         dtype = x.dtype
         if dtype not in NAMES or not contiguous(x) or not x.size:
             return None
         grads = [*grad] if len(op.outs) == 2 else [grad]
         if not all([type(g) is device_array and g.dtype is dtype for g in grads]):
             return None
-        first = 1 + len(op.outs)
-        attrs = dict(zip(op.attrs, kept[first : first + len(op.attrs)], strict=True))
+        attrs = {name: getattr(kept, name) for name in op.attrs}
         dim, correction = attrs["dim"], attrs.get("correction", 0)
         shape = self.shapes.get((x.shape, dim)) if type(dim) is not list else None
         if shape is None or type(correction) not in (int, float):
@@ -162,7 +161,8 @@ class FoldGradients:
         grads = [g if contiguous(g) or not any(g.strides) else copied(g) for g in grads]
         second = grads[-1] if len(grads) == 2 else NOTHING
         apart = [I64(contiguous(g) and g.size > 1) for g in (grads[0], grads[-1])]
-        out = NOTHING if kept[1] is None else kept[1]
+        first_out = getattr(kept, op.outs[0])
+        out = NOTHING if first_out is None else first_out
         given = rule.values(dtype, numbers)
         made = device_array(x.shape, dtype)
         arrays = (grads[0], second, out, x, made)

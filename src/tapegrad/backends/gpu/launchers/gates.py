@@ -145,7 +145,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
 
     def prelu_pull(node: Any, grad: Any, kept: Any) -> Any:
         """Both gradients, the weights' added up, where neighbours have the same weight."""
-        input, weight = kept[:2]
+        input, weight = kept.input, kept.weight
         sizes = slopes_fit(grad, input, weight)
         if sizes is None:
             return None

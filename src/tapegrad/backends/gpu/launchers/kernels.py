@@ -416,21 +416,21 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
 
     def addmm_pull(node: Any, grad: Any, kept: Any) -> Any:
         """The gradients of a linear layer; one kernel makes those of weight and bias."""
-        beta, alpha, _, strides = kept[4:]
+        beta, alpha = kept.beta, kept.alpha
         to_input, to_left, to_right = node._edges
         fixes = node._fixes
         if to_input is None or to_right is None or fixes is None or beta != 1 or alpha != 1:
             return None
-        left = kept[1]
+        left = kept.mat1
         dtype = grad.dtype
         if fixes[0] != ((grad.shape[1],), dtype) or left.dtype is not dtype or not left.size:
             return None
-        if dtype not in NAMES or not by_columns(left.shape[1], strides):
+        if dtype not in NAMES or not by_columns(left.shape[1], kept.mat2_strides):
             return None
         found = cublaslt.product_and_sums(gpu.lt, grad.T, left)
         if found is None:
             return None
-        left_too = None if to_left is None else left_grad(grad, kept[2], kept[6])
+        left_too = None if to_left is None else left_grad(grad, kept.mat2, kept.mat1_strides)
         return [found[1], left_too, found[0].T]
 
     backend.pulls["addmm"] = addmm_pull

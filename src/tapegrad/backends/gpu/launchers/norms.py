@@ -472,11 +472,11 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
 
     def pull(node: Any, grad: Any, kept: Any) -> Any:
         """All gradients of `native_batch_norm` at once."""
-        input, weight, _, _, stats = kept[:5]
         edges = node._edges
         if grad[0] is None or node.mixed:
             return None
-        found = pulled(grad[0], input, weight, stats, None, -1.0, True, edges[2] is not None)
+        given = grad[0], kept.input, kept.weight, kept.stats
+        found = pulled(*given, None, -1.0, True, edges[2] is not None)
         if found is None:
             return None
         grads = [None if edge is None else g for edge, g in zip(edges, found, strict=True)]
@@ -488,12 +488,11 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
 
     def fixed_pull(node: Any, grad: Any, kept: Any) -> Any:
         """By given statistics, without a launch for reciprocal deviations."""
-        input, weight, _, mean, var = kept[:5]
-        eps = kept[6]
         to_input, to_weight, to_bias = node._edges[:3]
-        if eps < 0 or not contiguous(var):
+        if kept.eps < 0 or not contiguous(kept.var):
             return None
-        found = pulled(grad, input, weight, mean, var, eps, False, to_bias is not None)
+        given = grad, kept.input, kept.weight, kept.mean, kept.var
+        found = pulled(*given, kept.eps, False, to_bias is not None)
         if found is None:
             return None
         grads = [

@@ -173,18 +173,20 @@ def register_max(backend: Any, pools: Plans, reference: Any) -> None:
 
     def pull(node: Any, grad: Any, kept: Any) -> Any:
         """Every element collects from its windows; the rules do not tell which they are."""
-        input, geometry = kept[0], kept[2:7]
+        input = kept.input
+        geometry = (kept.kernel, kept.stride, kept.padding, kept.dilation, kept.out_sizes)
         pool = of(input.shape, input.dtype, geometry)
         if pool is None or grad.dtype is not input.dtype:
             return None
         return [pool.pulled(dense(backend, grad), dense(backend, input))]
 
     def pull_both(node: Any, grad: Any, kept: Any) -> Any:
-        indices, geometry, shape = kept[2], kept[3:8], kept[8]
+        indices = kept.indices
+        geometry = (kept.kernel, kept.stride, kept.padding, kept.dilation, kept.out_sizes)
         to_values = grad[0]
         if to_values is None:
             return None
-        pool = of(tuple(shape), to_values.dtype, geometry)
+        pool = of(tuple(kept.input_shape), to_values.dtype, geometry)
         if pool is None:
             return None
         if not contiguous(indices):

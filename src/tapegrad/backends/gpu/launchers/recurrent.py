@@ -202,13 +202,14 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
         return space.mm(to_sums.T, states)
 
     def lstm_pull(node: Any, grad: Any, kept: Any) -> Any:
-        _, hx, cx, weight, proj, out, cells, gates, sizes, turned = kept[:10]
+        hx, cx, weight, gates, out = kept.hx, kept.cx, kept.weight, kept.gates, kept.out
+        sizes, turned = kept.sizes, kept.turned
         plan = None
-        if proj is None and grad[2] is None and cx.shape == hx.shape and cx.dtype is hx.dtype:
+        if kept.proj is None and grad[2] is None and cx.shape == hx.shape and cx.dtype is hx.dtype:
             plan = plan_of(LSTM, gates, hx, weight, sizes)
         if plan is None:
             return None
-        arrays = (hx, cx, weight, gates, cells, out)
+        arrays = (hx, cx, weight, gates, kept.cells, out)
         to_sums, _, to_h, to_c = run_back(LSTM, plan, grad[:2], arrays, sizes, turned)
         return [
             to_sums,
@@ -219,7 +220,8 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
         ]
 
     def gru_pull(node: Any, grad: Any, kept: Any) -> Any:
-        _, hx, weight, bias, out, gates, sizes, turned = kept[:8]
+        hx, weight, gates, out = kept.hx, kept.weight, kept.gates, kept.out
+        sizes, turned = kept.sizes, kept.turned
         plan = plan_of(GRU, gates, hx, weight, sizes) if grad[1] is None else None
         if plan is None:
             return None
@@ -230,8 +232,8 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
         return [to_x, to_h, weighted, to_bias]
 
     def rnn_pull(node: Any, grad: Any, kept: Any) -> Any:
-        _, hx, weight, out, relu, sizes, turned = kept[:7]
-        kind = RELU if relu else TANH
+        hx, weight, out, sizes, turned = kept.hx, kept.weight, kept.out, kept.sizes, kept.turned
+        kind = RELU if kept.relu else TANH
         plan = plan_of(kind, out, hx, weight, sizes)
         if plan is None:
             return None

@@ -108,9 +108,9 @@ def register_rows(backend: Any, gpu: Gpu, reference: Any) -> None:
         edges = node._edges
         if grad[0] is None or node._fixes is not None:
             return None
-        input, weight, _, _, stats, nd, eps = kept[:7]
+        saved = kept.input, kept.stats, kept.weight
         biased = edges[2] is not None
-        found = layer_norm_backward(grad[0], input, stats, weight, nd, eps, biased)
+        found = layer_norm_backward(grad[0], *saved, kept.nd, kept.eps, biased)
         return [None if e is None else g for e, g in zip(edges, found, strict=True)]
 
     backend.pulls["native_layer_norm"] = pull
