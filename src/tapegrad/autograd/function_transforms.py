@@ -31,7 +31,8 @@ from ..core.transforms.batched import (
     physical_at,
 )
 from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
-from ..core.transforms.levels import STACK, Level, forward_set_to, level_of, shown
+from ..core.transforms.levels import STACK, Level
+from ..core.transforms.opening import forward_set_to, level_of, shown
 from ..utils import _pytree as pytree
 from . import inplace
 from .function import (

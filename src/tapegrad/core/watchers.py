@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .modes import MODES, count
-from .per_thread import PerThread
+from .modes import MODES, WatchingBlock, switched
 from .python_dispatch import Diversion
+from .thread_modes import WATCHED as WATCHED
+from .thread_modes import WATCHING as WATCHING
 from .upward import INTERPRETERS, TENSOR
 
 # Functions about no tensor, or about what a tensor is: nobody is asked about them.
@@ -24,50 +25,26 @@ NOT_ASKED = frozenset(
     """.split()
 )
 
-# The modes that are on, of all threads, and a mark once a class wants to be asked.
-WATCHED: list[Any] = []
 
-
-class Watching(PerThread):
-    """The modes of this thread, innermost last."""
-
-    modes: tuple[Any, ...] = ()
-    off: bool = False  # DisableTorchFunction
-
-
-WATCHING = Watching()
-
-
-class WatchingMode:
+class WatchingMode(WatchingBlock):
     """A block in which public functions go through `__torch_function__`."""
 
-    def __enter__(self) -> Any:
-        Diversion.install()
-        Diversion.watching = WATCHING
-        watch_attributes()
-        WATCHED.append(self)
-        WATCHING.modes = (*WATCHING.modes, self)
-        count(1, 1)
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        count(-1, -1)
-        WATCHING.modes = WATCHING.modes[:-1]
-        WATCHED.remove(self)
+def prepare_for_watching() -> None:
+    """What has to be in place before a mode is entered."""
+    Diversion.install()
+    Diversion.watching = WATCHING
+    watch_attributes()
 
 
-class watching_set_to:
+INTERPRETERS.prepare_for_watching = prepare_for_watching
+
+
+class watching_set_to(switched):
     """Other modes for a block."""
 
     def __init__(self, modes: tuple[Any, ...]) -> None:
-        self.modes = modes
-
-    def __enter__(self) -> None:
-        self.before = WATCHING.modes
-        WATCHING.modes = self.modes
-
-    def __exit__(self, *error: object) -> None:
-        WATCHING.modes = self.before
+        super().__init__(WATCHING, "modes", modes)
 
 
 class DisableTorchFunction:

@@ -14,6 +14,8 @@ import threading
 import time
 from typing import Any
 
+from ..core.locks import new_lock
+
 
 class Desk:
     """The lines of all supervisors, and what was said so far."""
@@ -23,7 +25,7 @@ class Desk:
         self.socket = socket.create_server(("127.0.0.1" if near else "", 0), backlog=1024)
         host = "127.0.0.1" if near else socket.gethostname()
         self.address = f"{host}:{self.socket.getsockname()[1]}"
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.lines: list[socket.socket] = []
         self.said: list[bytes] = []
         self.ended: list[dict[str, Any]] = []
