@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from .per_thread import PerThread
@@ -76,4 +77,5 @@ ACTIVE = Active()
 WATCHING = Watching()
 # The modes that are on, of all threads, and a mark once a class wants to be asked.
 WATCHED: list[Any] = []
+ASKED_CLASSES: weakref.WeakSet[type] = weakref.WeakSet()  # with a `__torch_function__`
 ANOMALY = Anomaly()

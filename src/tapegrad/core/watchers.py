@@ -11,6 +11,7 @@ from typing import Any
 
 from .modes import MODES, WatchingBlock, switched
 from .python_dispatch import Diversion
+from .thread_modes import ASKED_CLASSES as ASKED_CLASSES
 from .thread_modes import WATCHED as WATCHED
 from .thread_modes import WATCHING as WATCHING
 from .upward import INTERPRETERS, TENSOR
@@ -24,6 +25,7 @@ NOT_ASKED = frozenset(
     set_grad_enabled set_num_threads set_printoptions set_rng_state typename
     """.split()
 )
+A_CLASS_ASKS = "a class asks"  # the mark in WATCHED: which classes, ASKED_CLASSES knows
 
 
 class WatchingMode(WatchingBlock):
@@ -60,9 +62,16 @@ class DisableTorchFunction:
 
 def watch_class(cls: Any) -> None:
     """A tensor of a class with its own `__torch_function__` is made: functions have to look."""
-    if cls not in WATCHED and not cls.__module__.startswith("tapegrad."):
-        WATCHED.append(cls)
+    if cls not in ASKED_CLASSES and not cls.__module__.startswith("tapegrad."):
+        ask_classes(cls)
         watch_attributes()
+
+
+def ask_classes(*classes: Any) -> None:
+    """Functions look for arguments of these classes from now on."""
+    ASKED_CLASSES.update(classes)
+    if A_CLASS_ASKS not in WATCHED:
+        WATCHED.append(A_CLASS_ASKS)
 
 
 def watch_attributes() -> None:
@@ -78,7 +87,7 @@ def asked_of(args: Any, kwargs: dict[str, Any]) -> list[Any]:
     found: list[Any] = []
     for value in (*args, *kwargs.values()):
         for t in value if isinstance(value, (list, tuple)) else (value,):
-            if type(t) not in WATCHED:
+            if type(t) not in ASKED_CLASSES:
                 continue
             cls = type(t)
             if not any([type(f) is cls for f in found]):
