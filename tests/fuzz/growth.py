@@ -1,9 +1,9 @@
 """What grows while a varied program goes on: run as `growth.py ROUNDS`.
 
 Every round trains, defines new functions, classes and "notebook cells", compiles, saves, and drops
-everything again. Afterwards every container that a module of the library holds (dicts, lists, sets,
-weak ones too, caches of functions, containers one object away) is compared with its size before, and
-classes that the rounds made must be gone. Prints what grew, as JSON.
+everything again. Afterwards every container that a module of the library holds (dicts, lists and
+sets, weak ones too, caches of functions, containers of single objects) is compared with its size
+before, and the classes that the rounds made must be gone. Prints what grew, as JSON.
 """
 
 from __future__ import annotations

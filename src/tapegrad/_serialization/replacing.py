@@ -53,11 +53,13 @@ def file_to_write(path: str) -> Iterator[Any]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if old is None or may_be_replaced(old, temporary):
-                os.replace(temporary, path)
-            else:
+            takes_its_place = old is None or may_be_replaced(old, temporary)
+            if not takes_its_place:
                 copy_into(file, path)
-                os.unlink(temporary)
+        if takes_its_place:
+            os.replace(temporary, path)
+        else:
+            os.unlink(temporary)
     except BaseException:
         with contextlib.suppress(
             FileNotFoundError
@@ -115,6 +117,6 @@ def remove_left_overs(folder: str) -> None:
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
             found = os.lstat(path)
-            is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-            if is_own and time.time() - found.st_mtime > OLD:
+            is_own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+            if is_own and stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > OLD:
                 os.unlink(path)

@@ -87,6 +87,20 @@ class Desk:
             gone = [note["rank"] for note in self.ended if not self.joined.get(note["rank"])]
             return gone[0] if gone else None
 
+    def silent(self) -> list[dict[str, Any]]:
+        """Ranks that were in the process group and ended well, but never said that they leave it.
+
+        `os._exit(0)` does that: the others wait for them, and fail.
+        """
+        with self.lock:
+            return [
+                note
+                for note in self.ended
+                if not note["status"]
+                and self.joined.get(note["rank"])
+                and note["rank"] not in self.left
+            ]
+
     def close(self) -> None:
         """After the last words of all that were connected."""
         limit = time.monotonic() + 2
