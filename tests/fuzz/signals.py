@@ -361,7 +361,7 @@ def interrupted_by_timer(program: Callable[[], None], moment: float) -> str:
             program()
     except KeyboardInterrupt as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{frame.name}"
+        return IN_A_BLOCK if frame.filename in COMPILED_FILES else frame.name
 
 
 def interrupted_at_point(program: Callable[[], None], moment: float) -> str:
@@ -373,6 +373,8 @@ def interrupted_at_point(program: Callable[[], None], moment: float) -> str:
     return points.where
 
 
+# Where an interrupt cannot happen in the compiled build: there, a handler runs in Python code only.
+IN_A_BLOCK = "in a block's own code"
 WAYS = {"timer": interrupted_by_timer, "points": interrupted_at_point}
 POINTS: dict[Any, int] = {}
 
@@ -405,6 +407,8 @@ def in_child(work: Callable[[], Any]) -> Any:
 def one(way: str, program: Callable[[], None], moment: float) -> tuple[str, str, str]:
     where = WAYS[way](program, moment)
     wrong = what_is_wrong()
+    if wrong and where == IN_A_BLOCK:
+        return (IN_A_BLOCK, wrong, where)
     return ("wrong" if wrong else "well", wrong, where)
 
 
