@@ -26,6 +26,7 @@ from setuptools.command.build_py import build_py
 MYPYC_MODULES = [
     "src/tapegrad/core/upward.py",
     "src/tapegrad/core/base.py",
+    "src/tapegrad/core/modes.py",
     "src/tapegrad/core/array_memory.py",
     "src/tapegrad/core/op.py",
     "src/tapegrad/core/record.py",
@@ -38,6 +39,7 @@ MYPYC_MODULES = [
     "src/tapegrad/core/operators.py",
     "src/tapegrad/core/transforms/batched.py",
     "src/tapegrad/core/transforms/dual.py",
+    "src/tapegrad/core/transforms/opening.py",
     "src/tapegrad/core/promote.py",
     "src/tapegrad/core/unchanged.py",
     "src/tapegrad/autograd/node.py",

@@ -14,6 +14,7 @@ import pytest
 import tapegrad
 from tapegrad.autograd import anomaly_mode
 from tapegrad.autograd.anomaly_mode import is_finite
+from tapegrad.core import modes
 
 pytestmark = pytest.mark.filterwarnings("ignore:Error detected in:UserWarning")
 
@@ -43,12 +44,12 @@ def test_check_inf_stops_at_infinities() -> None:
 
 
 def test_detect_anomaly_takes_check_inf_and_restores() -> None:
-    before = anomaly_mode.switches()
+    before = modes.anomaly_switches()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with tapegrad.autograd.detect_anomaly(check_nan=False, check_inf=True):
-            assert anomaly_mode.switches() == (True, False, True)
-    assert anomaly_mode.switches() == before
+            assert modes.anomaly_switches() == (True, False, True)
+    assert modes.anomaly_switches() == before
 
 
 def test_the_warning_shows_the_forward_line() -> None:

@@ -56,6 +56,7 @@ from .device import (
 from .dtypes import dtype, finfo, get_default_dtype, iinfo, set_default_dtype
 from .errors import no_such_name as _no_such_name
 from .errors.tracebacks import install as _install
+from .native.classes import release_classes as _release_classes
 from .torch_version import TorchVersion as _TorchVersion
 
 # The version of PyTorch whose behaviour this is; tapegrad's own is in __config__.
@@ -165,6 +166,7 @@ def __getattr__(name: str) -> Any:
 
 
 _install()
+_release_classes()
 
 if _os.environ.get("TAPEGRAD_DOCTOR", "0") not in ("", "0"):
     from .diagnose._doctor.doctor import watch_process as _watch_process

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from .core.locks import new_event, new_lock
 from .device import device as device_type
 
 __all__ = ["Future", "collect_all", "wait_all"]
@@ -27,8 +27,8 @@ class Future(Generic[T]):
     def __init__(self, *, devices: list[Any] | None = None) -> None:
         for place in devices or ():
             device_type(place)
-        self._done = threading.Event()
-        self._lock = threading.Lock()
+        self._done = new_event()
+        self._lock = new_lock()
         self._result: Any = None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[], None]] = []
@@ -113,7 +113,7 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """
     made: Future[list[Future[Any]]] = Future()
     waiting = [len(futures)]
-    lock = threading.Lock()
+    lock = new_lock()
 
     def count() -> None:
         with lock:

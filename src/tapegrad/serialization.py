@@ -16,8 +16,6 @@ import operator
 import os
 import pickle
 import pickletools
-import secrets
-import stat
 import struct
 import sys
 import tempfile
@@ -35,6 +33,7 @@ from ._serialization.places import (
     restorer,
     validate_cuda_device,
 )
+from ._serialization.replacing import file_to_write
 from ._serialization.storage_bytes import StorageType, brief, checked_type, typed, untyped
 from .device import (
     jagged,
@@ -319,7 +318,7 @@ def save(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
         )
     if not _use_new_zipfile_serialization:
-        with file_to_write(path, f) as file:
+        with contextlib.nullcontext(f) if path is None else file_to_write(path) as file:
             storages = Storages(location_tag, (None,))
             legacy.save(obj, file.write, pickle_module, pickle_protocol, storages)
         return
@@ -334,7 +333,7 @@ def save(
         raise RuntimeError(f"Parent directory {folder} does not exist.")
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context(file_to_write(path, None))
+            file = stack.enter_context(file_to_write(path))
         except OSError as error:
             raise RuntimeError(
                 f"open file failed with strerror: {error.strerror}\n  {path}"
@@ -363,37 +362,6 @@ def archive_name(path: str) -> str:
     name = os.path.basename(path)
     stem = name[: name.rfind(".")] if "." in name else name
     return stem if stem and stem.isascii() else "archive"
-
-
-@contextlib.contextmanager
-def file_to_write(path: str | None, f: Any) -> Iterator[Any]:
-    """The file object itself; for a path a new file, which takes its place at the end."""
-    if path is None:
-        yield f
-        return
-    path = os.path.realpath(path)
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        mode = None
-    if mode is not None and not stat.S_ISREG(mode):  # a pipe, /dev/null, or a folder (an error)
-        with open(path, "wb") as file:
-            yield file
-        return
-    temporary = os.path.join(os.path.dirname(path), f".tapegrad-{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)
-    try:
-        with open(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(descriptor)
-        if mode is not None:
-            os.chmod(temporary, stat.S_IMODE(mode))
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 # ---------------------------------------------------------------------- loading

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._library.schema import Argument, FunctionSchema, parse_schema
 from .._random.generators import Generator
-from ..core.modes import MODES
+from ..core.modes import MODES, set_mode
 from ..core.python_dispatch import below_classes as _DisableTorchDispatch
 from ..core.python_dispatch import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from ..core.subclass import DisableTorchFunctionSubclass
@@ -52,7 +52,7 @@ class _WeakTensorRef:
 
 
 def _set_grad_enabled(mode: bool) -> None:
-    MODES.set("grad", mode)
+    set_mode("grad", mode)
 
 
 def _set_fwd_grad_enabled(mode: bool) -> None:

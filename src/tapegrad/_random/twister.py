@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from ..core.locks import new_rlock, renewed_after_fork
 from ..native import KERNELS
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -24,13 +24,7 @@ _STATE_BYTES = 5056
 _LEFT, _SEEDED, _NEXT, _KEY, _NORMAL, _HAS_NORMAL = 8, 12, 16, 24, 5024, 5040
 
 
-_STARTING = threading.RLock()
-if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that nobody opens
-    os.register_at_fork(
-        before=_STARTING.acquire,
-        after_in_parent=_STARTING.release,
-        after_in_child=_STARTING.release,
-    )
+_STARTING = new_rlock()
 
 
 _LIKE = {np.dtype(kind): np.empty(0, kind) for kind in (np.float32, np.float64, np.bool_)}
@@ -242,6 +236,7 @@ class Stream:
         from numpy import random
 
         bits = random.MT19937()
+        renewed_after_fork(bits.lock)
         bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
         self._source = random.Generator(bits)
         if KERNELS is not None:

@@ -9,26 +9,13 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.modes import MODES
-from ..core.per_thread import PerThread
-from .casting import CACHE, CACHING
+from .autocast_state import STATE
+from .casting import CACHE, CACHING, AutocastBlock, follow
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
 LOW_PRECISION = (tg.bfloat16, tg.float16)
 AVAILABLE = frozenset("cpu cuda hpu ipu maia mps mtia privateuseone xla xpu".split())
-
-
-class State(PerThread):
-    """What is set in this thread, per device type."""
-
-    def __init__(self) -> None:
-        self.enabled = {"cpu": False, "cuda": False}
-        self.dtype = {"cpu": tg.bfloat16, "cuda": tg.float16}
-        self.nesting = 0
-
-
-STATE = State()
 
 
 def checked_type(device_type: str) -> str:
@@ -93,12 +80,6 @@ def set_autocast_dtype(device_type: str, dtype: Any) -> None:
     """
     STATE.dtype[checked_type(device_type)] = dtype
     follow()
-
-
-def follow() -> None:
-    """Bring what dispatch looks at up to date."""
-    wanted = [STATE.dtype[k] if STATE.enabled[k] else None for k in ("cpu", "cuda")]
-    MODES.set("autocast", None if wanted == [None, None] else tuple(wanted))
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -183,7 +164,7 @@ def is_autocast_available(device_type: str) -> bool:
 # --- the context manager ---------------------------------------------------------------------
 
 
-class autocast:
+class autocast(AutocastBlock):
     """Inside, products and convolutions run in half precision, delicate functions in float32.
 
     >>> with torch.autocast("cpu", dtype=torch.float16):
@@ -201,6 +182,7 @@ class autocast:
         kind = checked_type(device_type)
         if not is_autocast_available(kind):
             raise RuntimeError(f"User specified an unsupported autocast device_type '{kind}'")
+        super().__init__()
         self.fast_dtype = get_autocast_dtype(kind) if dtype is None else dtype
         self.device = device_type
         self._cache_enabled = CACHING[0] if cache_enabled is None else cache_enabled
@@ -225,27 +207,6 @@ class autocast:
             )
             enabled = False
         self._enabled = enabled
-
-    def __enter__(self) -> autocast:
-        kind = self.device
-        self.prev = STATE.enabled.get(kind, False)
-        self.prev_fastdtype = get_autocast_dtype(kind)
-        self.prev_cache_enabled = CACHING[0]
-        STATE.dtype[kind] = self.fast_dtype
-        STATE.enabled[kind] = self._enabled
-        follow()
-        autocast_increment_nesting()
-        set_autocast_cache_enabled(self._cache_enabled)
-        return self
-
-    def __exit__(self, *error: object) -> bool:
-        if autocast_decrement_nesting() == 0:
-            clear_autocast_cache()
-        STATE.dtype[self.device] = self.prev_fastdtype
-        STATE.enabled[self.device] = self.prev
-        follow()
-        set_autocast_cache_enabled(self.prev_cache_enabled)
-        return False
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         return autocast_decorator(self, func)

@@ -24,10 +24,12 @@ from ..core.base import (
 )
 from ..core.dispatch import REALS, apply, recorded
 from ..core.layers import cast as record_cast
-from ..core.modes import MODES
+from ..core.modes import MODES, set_mode
+from ..core.mypyc import mypyc_attr
 from ..core.op import AS_CALLED, LOWER, SINGLE, UNSAFE, WIDEST, Autocast, Op
 from ..core.operators import OPS, affine_at_once
 from ..core.upward import AUTOCAST, GPU
+from .autocast_state import STATE as SET
 
 REFUSED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
@@ -199,6 +201,48 @@ def target(rule: Autocast, values: Any) -> Any:
     return low if kind == LOWER else dtypes.float32 if kind == SINGLE else None
 
 
+def follow() -> None:
+    """Bring what dispatch looks at up to date."""
+    wanted = [SET.dtype[k] if SET.enabled[k] else None for k in ("cpu", "cuda")]
+    set_mode("autocast", None if wanted == [None, None] else tuple(wanted))
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class AutocastBlock:
+    """Autocast as some attributes say in a `with` block; compiled, as core/modes.py explains."""
+
+    def __init__(self) -> None:
+        self.device: Any = "cpu"
+        self.fast_dtype: Any = None
+        self._enabled: Any = True
+        self._cache_enabled: Any = True
+        self.prev: Any = False
+        self.prev_fastdtype: Any = None
+        self.prev_cache_enabled: Any = True
+
+    def __enter__(self) -> Any:
+        kind = self.device
+        self.prev = SET.enabled.get(kind, False)
+        self.prev_fastdtype = SET.dtype.get(kind, dtypes.float16)
+        self.prev_cache_enabled = CACHING[0]
+        SET.dtype[kind] = self.fast_dtype
+        SET.enabled[kind] = self._enabled
+        CACHING[0] = bool(self._cache_enabled)
+        SET.nesting += 1
+        follow()
+        return self
+
+    def __exit__(self, *error: object) -> Any:
+        SET.dtype[self.device] = self.prev_fastdtype
+        SET.enabled[self.device] = self.prev
+        CACHING[0] = bool(self.prev_cache_enabled)
+        SET.nesting -= 1
+        follow()
+        if SET.nesting == 0:
+            CACHE.clear()
+        return False
+
+
 class off:
     """Autocast off for a block, which is short: the process's counters are left alone."""
 
@@ -212,7 +256,7 @@ class off:
         if MODES.share.casting:
             MODES.autocast = self.before
         else:  # another mode was set meanwhile, and counted anew
-            MODES.set("autocast", self.before)
+            set_mode("autocast", self.before)
 
 
 def cast_call(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

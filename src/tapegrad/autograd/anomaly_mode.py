@@ -17,26 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import F32, F64, STATE, Node, TensorBase, user_frame
-from ..core.modes import ANOMALY, MODES, count
+from ..core.base import F32, F64, Node, TensorBase, user_frame
+from ..core.modes import ANOMALY, MODES, AnomalyBlock, set_anomaly
 from ..core.per_thread import PerThread
 from ..core.transforms.batched import memory_of
 from ..core.upward import ANOMALY_MODE
 from ..native import KERNELS
 from .hooks import differentiable_places
-
-
-def switch(enabled: bool, check_nan: bool, check_inf: bool = False) -> None:
-    if enabled != ANOMALY.enabled:
-        count(1 if enabled else -1, 0)
-    ANOMALY.enabled = STATE.anomaly = enabled
-    ANOMALY.check_nan = check_nan
-    ANOMALY.check_inf = check_inf
-    WATCH.frame = None
-
-
-def switches() -> tuple[bool, bool, bool]:
-    return ANOMALY.enabled, ANOMALY.check_nan, ANOMALY.check_inf
 
 
 def is_anomaly_enabled() -> bool:
@@ -57,10 +44,10 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     True
     >>> torch.set_anomaly_enabled(False)
     """
-    switch(enabled, check_nan, False)
+    set_anomaly(enabled, check_nan, False)
 
 
-class set_detect_anomaly:
+class set_detect_anomaly(AnomalyBlock):
     """Switch anomaly mode on or off, for a `with` block or from here on.
 
     `check_inf` is tapegrad's own: stop at infinite gradients too.
@@ -75,17 +62,10 @@ class set_detect_anomaly:
     """
 
     def __init__(self, mode: bool, check_nan: bool = True, check_inf: bool = False) -> None:
-        self.before = switches()
-        switch(mode, check_nan, check_inf)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        switch(*self.before)
+        super().__init__((mode, check_nan, check_inf), True)
 
 
-class detect_anomaly:
+class detect_anomaly(AnomalyBlock):
     """Anomaly mode for a `with` block: errors in backward show the forward line, NaN raises.
 
     `check_inf` is tapegrad's own: stop at infinite gradients too.
@@ -99,21 +79,13 @@ class detect_anomaly:
     """
 
     def __init__(self, check_nan: bool = True, check_inf: bool = False) -> None:
-        self.check_nan = check_nan
-        self.check_inf = check_inf
+        super().__init__((True, check_nan, check_inf), False)
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should "
             "only be enabled for debugging.",
             UserWarning,
             stacklevel=2,
         )
-
-    def __enter__(self) -> None:
-        self.before = switches()
-        switch(True, self.check_nan, self.check_inf)
-
-    def __exit__(self, *error: object) -> None:
-        switch(*self.before)
 
 
 # ---------------------------------------------------------------------- the forward pass
@@ -163,6 +135,11 @@ class Watch(PerThread):
 WATCH = Watch()
 
 
+def release_frame() -> None:
+    """Let go of the frame that the last node was recorded in."""
+    WATCH.frame = None
+
+
 def remember(node: Node) -> None:
     """Keep where the forward call came from: formatted only if something goes wrong."""
     frame: Any = sys._getframe(1)
@@ -208,6 +185,7 @@ def check_forward(op: Any, tensors: Any, attrs: tuple[Any, ...], outs: tuple[Any
 
 
 ANOMALY_MODE.check_forward = check_forward
+ANOMALY_MODE.release_frame = release_frame
 
 
 # ---------------------------------------------------------------------- the backward pass

@@ -18,7 +18,8 @@ from ..core.layout import is_dense
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from ..core.per_thread import instead
 from ..core.transforms.batched import batched, has_batched, lift
-from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
+from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, refuse_inside
+from ..core.transforms.opening import level_of
 from ..core.upward import RECORDING
 from ..core.watchers import WATCHED, is_watched
 from . import dispatched

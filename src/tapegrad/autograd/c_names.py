@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from ..core.base import Node, next_seq, wrap
-from ..core.modes import MODES
+from ..core.modes import MODES, set_mode
 from ..core.op import REGISTRY
 from .function import ErrorNode
 from .grad_mode import is_inference_mode_enabled
@@ -39,11 +39,11 @@ def hooks_error() -> str | None:
 def push_hooks(pack: Any, unpack: Any) -> None:
     if MODES.saved_hooks_error is not None:
         raise RuntimeError(MODES.saved_hooks_error)
-    MODES.set("saved_hooks", (*MODES.saved_hooks, (pack, unpack)))
+    set_mode("saved_hooks", (*MODES.saved_hooks, (pack, unpack)))
 
 
 def pop_hooks() -> None:
-    MODES.set("saved_hooks", MODES.saved_hooks[:-1])
+    set_mode("saved_hooks", MODES.saved_hooks[:-1])
 
 
 def top_hooks(ignore_is_tracing: bool) -> tuple[Any, Any] | None:

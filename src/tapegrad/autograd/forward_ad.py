@@ -17,7 +17,8 @@ from ..core.dispatch import apply
 from ..core.op import REGISTRY
 from ..core.transforms import dual
 from ..core.transforms.batched import has_batched
-from ..core.transforms.levels import STACK, Level, close_level, open_level
+from ..core.transforms.levels import STACK, Level
+from ..core.transforms.opening import close_level, open_level
 from .grad_mode import Mode
 
 __all__ = [

@@ -30,7 +30,8 @@ from ..core.spaces import RAW, RECORDED
 from ..core.subclass import bare_twin
 from ..core.transforms.batched import above, grounded
 from ..core.transforms.dual import dual_of, with_tangent
-from ..core.transforms.levels import STACK, TANGENTS, forward_set_to
+from ..core.transforms.levels import STACK, TANGENTS
+from ..core.transforms.opening import forward_set_to
 from . import dispatched, inplace
 from .api import recorded_in_mode
 from .grad_mode import no_grad

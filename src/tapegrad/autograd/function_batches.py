@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.base import TensorBase
 from ..core.spaces import RECORDED
-from ..core.transforms.levels import level_of
+from ..core.transforms.opening import level_of
 from .function import Function, call_backward, sums_to
 from .function_transforms import put_in, taken_out
 from .node import unbroadcast

@@ -12,7 +12,6 @@ argument and output, at which levels (`Places`), and shows its backward batched 
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +30,8 @@ from ..core.transforms.batched import (
     physical_at,
 )
 from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
-from ..core.transforms.levels import STACK, Level, forward_set_to, level_of, shown
+from ..core.transforms.levels import STACK, Level
+from ..core.transforms.opening import forward_set_to, level_of, shown
 from ..utils import _pytree as pytree
 from . import inplace
 from .function import (
@@ -219,10 +219,16 @@ def recorded(args: tuple[Any, ...]) -> bool:
     )
 
 
-@functools.cache
 def generated(cls: Any) -> Any:
-    """The node class for applications inside of transforms: PyTorch names them differently."""
-    return type(f"{cls.__name__}GeneratedBackward", (BackwardFunction,), {"_forward_cls": cls})
+    """The node class for applications inside of transforms: PyTorch names them differently.
+
+    The Function keeps it, so that both can be collected together.
+    """
+    found = cls.__dict__.get("_generated_cls")
+    if found is None:
+        name = f"{cls.__name__}GeneratedBackward"
+        found = cls._generated_cls = type(name, (BackwardFunction,), {"_forward_cls": cls})
+    return found
 
 
 def moves_at(a: Any, level: Level) -> bool:

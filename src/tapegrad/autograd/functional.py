@@ -15,7 +15,7 @@ import tapegrad as tg
 
 from ..core.base import TensorBase
 from ..core.transforms.batched import batched, lift
-from ..core.transforms.levels import level_of
+from ..core.transforms.opening import level_of
 from . import forward_ad
 from .grad_mode import enable_grad
 

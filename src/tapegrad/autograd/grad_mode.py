@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.base import TensorBase
-from ..core.modes import MODES
+from ..core.modes import MODES, GradBlock, InferenceBlock, SetGradBlock, ThreadsBlock, set_mode
 
 __all__ = [
     "enable_grad",
@@ -46,14 +46,8 @@ def is_inference_mode_enabled() -> bool:
 class Mode:
     """A context manager that can also decorate functions, generators and classes' methods."""
 
-    def clone(self) -> Mode:
+    def clone(self) -> Any:
         return type(self)()
-
-    def __enter__(self) -> Any:
-        raise NotImplementedError
-
-    def __exit__(self, *error: object) -> None:
-        raise NotImplementedError
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isclass(function):
@@ -102,11 +96,14 @@ class Mode:
         return decorated
 
 
-class DecoratorMode(Mode):
+class DecoratorMode(Mode, GradBlock):
     """A mode without arguments: `@no_grad` works as well as `@no_grad()`."""
+
+    turns_on = True
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         self = super().__new__(cls)
+        self.wanted = cls.turns_on
         return self if function is None else self(function)
 
 
@@ -120,12 +117,7 @@ class no_grad(DecoratorMode):
     False
     """
 
-    def __enter__(self) -> None:
-        self.before = MODES.grad
-        MODES.set("grad", False)
-
-    def __exit__(self, *error: object) -> None:
-        MODES.set("grad", self.before)
+    turns_on = False
 
 
 class enable_grad(DecoratorMode):
@@ -138,15 +130,8 @@ class enable_grad(DecoratorMode):
     True
     """
 
-    def __enter__(self) -> None:
-        self.before = MODES.grad
-        MODES.set("grad", True)
 
-    def __exit__(self, *error: object) -> None:
-        MODES.set("grad", self.before)
-
-
-class set_grad_enabled(Mode):
+class set_grad_enabled(Mode, SetGradBlock):
     """Switch recording by a flag; also a plain function call.
 
     >>> x = tensor([1.0], requires_grad=True)
@@ -161,30 +146,22 @@ class set_grad_enabled(Mode):
             raise TypeError(
                 f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}"
             )
-        self.before = MODES.grad
-        self.mode = mode
-        MODES.set("grad", mode)
+        super().__init__(mode)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        MODES.set("grad", self.before)
+        set_mode("grad", self.before)
         return super().__call__(function)
-
-    def __enter__(self) -> None:
-        MODES.set("grad", self.mode)
-
-    def __exit__(self, *error: object) -> None:
-        MODES.set("grad", self.before)
 
     def __str__(self) -> str:
         return f"torch.set_grad_enabled(mode={self.mode})"
 
     __repr__ = __str__
 
-    def clone(self) -> Mode:
+    def clone(self) -> Any:
         return type(self)(self.mode)
 
 
-class set_multithreading_enabled(Mode):
+class set_multithreading_enabled(Mode, ThreadsBlock):
     """Whether backward may use several threads; a CPU's is done by the caller's in any case.
 
     >>> x = tensor([3.0], requires_grad=True)
@@ -194,19 +171,8 @@ class set_multithreading_enabled(Mode):
     tensor([6.])
     """
 
-    def __init__(self, mode: bool) -> None:
-        self.before = MODES.threads
-        self.mode = mode
-        MODES.threads = mode
-
-    def clone(self) -> Mode:
+    def clone(self) -> Any:
         return type(self)(self.mode)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        MODES.threads = self.before
 
 
 def is_multithreading_enabled() -> bool:
@@ -234,7 +200,7 @@ class _unsafe_preserve_version_counter:
             t._version_cell().n = n
 
 
-class inference_mode(Mode):
+class inference_mode(Mode, InferenceBlock):
     """Like no_grad, and tensors made inside can never take part in recording.
 
     >>> x = tensor([1.0], requires_grad=True)
@@ -254,15 +220,5 @@ class inference_mode(Mode):
     def __init__(self, mode: bool = True) -> None:
         self.mode = mode
 
-    def __enter__(self) -> None:
-        self.before = (MODES.inference, MODES.grad)
-        MODES.set("inference", self.mode)
-        MODES.set("grad", not self.mode)
-
-    def __exit__(self, *error: object) -> None:
-        inference, grad = self.before
-        MODES.set("inference", inference)
-        MODES.set("grad", grad)
-
-    def clone(self) -> Mode:
+    def clone(self) -> Any:
         return type(self)(self.mode)

@@ -14,7 +14,7 @@ import tapegrad as tg
 from .. import dtypes
 from ..core.base import TensorBase, as_array, user_frame
 from ..core.transforms.batched import batched, lift
-from ..core.transforms.levels import level_of
+from ..core.transforms.opening import level_of
 from .api import grad
 from .finite_differences import (
     as_tuple,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..core.base import Node, TensorBase, Version, shown
 from ..core.layout import address
-from ..core.modes import MODES, grad_set_to
+from ..core.locks import new_lock
+from ..core.modes import MODES, SavedHooksBlock, grad_set_to
 from ..core.per_thread import PerThread
 from .edges import GradientEdge
 from .function import BackwardFunction
@@ -69,7 +69,7 @@ def check_accessible(node: Node) -> None:
         raise AttributeError("'NoneType' object has no attribute 'next_functions'")
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(SavedHooksBlock):
     """Put every tensor saved in the block through `pack_hook`, and back through `unpack_hook`.
 
     >>> x = tensor([1.0, 2.0], requires_grad=True)
@@ -81,16 +81,7 @@ class saved_tensors_hooks:
     """
 
     def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
-        self.pack_hook = pack_hook
-        self.unpack_hook = unpack_hook
-
-    def __enter__(self) -> None:
-        if MODES.saved_hooks_error is not None:
-            raise RuntimeError(MODES.saved_hooks_error)
-        MODES.set("saved_hooks", (*MODES.saved_hooks, (self.pack_hook, self.unpack_hook)))
-
-    def __exit__(self, *error: object) -> None:
-        MODES.set("saved_hooks", MODES.saved_hooks[:-1])
+        super().__init__(pack_hook, unpack_hook)
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -160,7 +151,7 @@ def register_multi_grad_hook(
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    lock = threading.Lock()
+    lock = new_lock()
     if mode == "any":
         done: dict[Any, bool] = {}
 

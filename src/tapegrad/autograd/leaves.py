@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from ..core.array_memory import NOWHERE, memory_of
 from ..core.base import INTERPRETED, STATE, TensorBase, cell_of, ndarray, wrap
 from ..core.bits import plain
 from ..core.layout import is_dense
+from ..core.locks import new_rlock
 from ..core.modes import MODES
 from ..core.spaces import RAW, RECORDED
 from ..core.upward import DISPATCHED, GPU, HOST_KERNELS, RECORDING
@@ -21,11 +20,7 @@ from .node import AccumulateGrad
 DIFFERENTIABLE = "fcV"  # NumPy's kinds
 
 # Passes of several threads meet in the leaves; NumPy lets other threads run while it adds.
-ADDING = threading.RLock()  # a collected object may start a pass while one is adding
-if hasattr(os, "register_at_fork"):  # a child must not inherit a lock that nobody opens
-    os.register_at_fork(
-        before=ADDING.acquire, after_in_parent=ADDING.release, after_in_child=ADDING.release
-    )
+ADDING = new_rlock()  # a collected object may start a pass while one is adding
 
 
 def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None:

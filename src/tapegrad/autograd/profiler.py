@@ -16,6 +16,7 @@ from typing import Any
 
 from .._absent import absent_class
 from ..core.base import STATE, TensorBase
+from ..core.locks import new_lock
 from ..core.modes import count
 from ..core.per_thread import PerThread
 from ..core.upward import PROFILER
@@ -49,7 +50,7 @@ class Open(PerThread):
 
 OPEN = Open()
 RUNNING: list[profile] = []
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def begin(name: str, shapes: list[Any]) -> None:

@@ -11,12 +11,13 @@ import __future__
 
 import importlib
 import sys
-import threading
 from collections.abc import Iterable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
+
+from ..core.locks import new_rlock
 
 MISSING = (
     "No module named {name!r}\n"
@@ -116,7 +117,7 @@ class _TorchFinder(MetaPathFinder):
 
 _LOADER = _AliasLoader()
 _FINDER = _TorchFinder()
-_LOCK = threading.RLock()
+_LOCK = new_rlock()
 
 
 def _asked_by_import() -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.base import COMPILED, STATE, user_frame
+from ..core.locks import new_rlock
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
 from ..errors import evidence
@@ -76,7 +77,7 @@ class Compiled:
         self.check = check
         self.recordings: dict[Any, Recording] = {}
         self.resting: dict[Any, list[Recording]] = {}  # those that held before something changed
-        self.lock = threading.Lock()
+        self.lock = new_rlock()
         self.changes = 0  # after which something had to be recorded again
         self.last: Recording | None = None  # that was replayed, for arguments without nesting
         self.given: Any = ((), {})  # to the call that is being recorded
@@ -118,9 +119,11 @@ class Compiled:
             return self.function(*args, **kwargs)
         if self.split is not None:
             return self.split.run(*args, **kwargs)
-        if not self.lock.acquire(False):
+        if self.lock._is_owned():  # the function calls itself
             return self.function(*args, **kwargs)
         try:
+            if not self.lock.acquire(False):  # another thread is in it
+                return self.function(*args, **kwargs)
             last = self.last
             if last is not None and not kwargs and last.suits(args):
                 changed = last.still_holds()
@@ -132,7 +135,9 @@ class Compiled:
                         return self.function(*args, **kwargs)
             return self.find(args, kwargs)
         finally:
-            self.lock.release()
+            # Ctrl-C may come right after `acquire`: the lock itself says whether it is held.
+            if self.lock._is_owned():
+                self.lock.release()
 
     def find(self, args: Any, kwargs: Any) -> Any:
         """The call by the recording for such arguments, which may have to be made."""

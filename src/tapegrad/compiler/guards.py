@@ -45,6 +45,7 @@ LOOKS_UNSEEN = frozenset(("math", "cmath", "numpy", "struct", "statistics"))
 BY_OTHER_NAMES = frozenset(
     ("getattr", "setattr", "hasattr", "vars", "__dict__", "attrgetter", "methodcaller")
 )
+KEPT = 4096  # code objects about which something is kept: every cell of a notebook has new ones
 BETWEEN = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PUSH_NULL"))
 ASKING = frozenset(
     ("autograd", "retain_grad", "register_hook", "register_multi_grad_hook", "GradientEdge")
@@ -396,7 +397,7 @@ def names_in(code: Any) -> set[str]:
     return found
 
 
-@functools.cache
+@functools.lru_cache(KEPT)
 def own_names_in(code: Any) -> frozenset[str]:
     """The names in it, without those that are looked up in an attribute or an element."""
     found = set()
@@ -414,7 +415,7 @@ def own_names_in(code: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-@functools.cache
+@functools.lru_cache(KEPT)
 def globals_in(code: Any) -> frozenset[str]:
     """Those of them that are global variables, and not attributes of something."""
     steps = dis.get_instructions(code)

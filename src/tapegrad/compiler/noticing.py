@@ -171,7 +171,7 @@ def is_asked_by_user(frame: Any) -> bool:
     return frame is not None
 
 
-@functools.cache
+@functools.lru_cache(4096)  # every cell of a notebook has new code objects
 def stores(code: types.CodeType) -> bool:
     """Whether a function of the user's sets attributes, elements or variables of others."""
     if is_library_file(code.co_filename):

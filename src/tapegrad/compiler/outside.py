@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,7 +24,8 @@ from ..autograd.leaves import only_follows
 from ..autograd.starts import edge_of
 from ..core.base import Node, TensorBase, next_seq, user_frame, wrap
 from ..core.layout import memory
-from ..core.modes import MODES, grad_set_to
+from ..core.locks import new_rlock
+from ..core.modes import MODES, grad_set_to, set_mode
 from ..core.python_dispatch import ACTIVE
 from ..core.upward import TENSOR
 from ..utils import _pytree as pytree
@@ -163,7 +163,7 @@ class Outside:
         self.spec: Any = None  # how its arguments are nested
         self.patterns: set[Pattern] = set()  # that came up and are not among the passes
         self.holder: Any = None  # a weak reference to the node whose values the memory has
-        self.busy = threading.RLock()
+        self.busy = new_rlock()
         self.serial = next(SERIAL)  # tells it from others
 
     def why_not(self, inputs: list[Any]) -> str:
@@ -371,10 +371,10 @@ class no_autocast:
 
     def __enter__(self) -> None:
         self.before = MODES.autocast
-        MODES.set("autocast", None)
+        set_mode("autocast", None)
 
     def __exit__(self, *error: object) -> None:
-        MODES.set("autocast", self.before)
+        set_mode("autocast", self.before)
 
 
 class Call:
@@ -403,12 +403,12 @@ class Call:
         if self.random is not None:
             default_generator.set_state(self.random)
         casts = MODES.autocast
-        MODES.set("autocast", self.autocast)
+        set_mode("autocast", self.autocast)
         try:
             with grad_set_to(True):
                 out = self.function(*args, **kwargs)
         finally:
-            MODES.set("autocast", casts)
+            set_mode("autocast", casts)
             default_generator.set_state(before)
         return pytree.tree_flatten(out)[0], given
 

@@ -46,7 +46,7 @@ def is_returned(frame: Any, function: Any, computed: bool) -> bool:
     return goes_straight(code, frame.f_lasti, computed)
 
 
-@functools.cache
+@functools.lru_cache(4096)  # every cell of a notebook has new code objects
 def goes_straight(code: types.CodeType, place: int, computed: bool) -> bool:
     """Whether the result of the call at a place gets nowhere but into what the function returns."""
     if code.co_flags & (0x20 | 0x80 | 0x200):  # generators and coroutines

@@ -123,17 +123,14 @@ ABOVE_DISPATCH: Final[int] = 0 if COMPILED else 3
 ABOVE_OPERATOR: Final[int] = 0 if COMPILED else 4  # and the function that an op of two tensors has
 PACKAGE: Final[str] = __file__[: __file__.rindex("core")]
 getframe: Final = sys._getframe
-_own_files: Final[dict[str, bool]] = {}
-_own_names: Final[set[str]] = set()  # of the files that are our own
+_own_files: Final[dict[str, bool]] = {}  # of this package: users' files may be many (notebooks)
 
 
 def is_own(filename: str) -> bool:
     """Whether a file is one of this package."""
-    found = _own_files.get(filename)
-    if found is None:
-        found = _own_files[filename] = filename.startswith(PACKAGE)
-        if found:
-            _own_names.add(filename)
+    found = filename.startswith(PACKAGE)
+    if found:
+        _own_files[filename] = True
     return found
 
 
@@ -146,10 +143,7 @@ def user_frame(depth: int) -> Any:
         return None
     while frame is not None:
         filename = frame.f_code.co_filename
-        own = _own_files.get(filename)
-        if own is None:
-            own = is_own(filename)
-        if not own:
+        if filename not in _own_files and not is_own(filename):
             break
         frame = frame.f_back
     return frame
@@ -371,7 +365,7 @@ def stamp(what: Stamped, above: int = ABOVE_DISPATCH) -> None:
     if code is not known:
         # `is_own`, without a call for every frame: our layers lie a dozen deep in each other.
         while True:
-            while code is not known and code.co_filename in _own_names:
+            while code is not known and code.co_filename in _own_files:
                 frame = frame.f_back
                 if frame is None:
                     return

@@ -13,7 +13,7 @@ from ..errors import inference_written
 from .base import STATE, TensorBase, quiet, wrap
 from .bits import memory_behind, plain
 from .devices import two_devices, xp_of
-from .modes import MODES
+from .modes import MODES, set_mode
 from .python_dispatch import dispatches
 from .transforms.batched import has_batched
 from .transforms.levels import TANGENTS
@@ -63,8 +63,8 @@ def write_outputs(
     for t in targets:
         check_memory(t._array, sources, apart)
     before, cast = MODES.grad, MODES.autocast
-    MODES.set("grad", False)
-    MODES.set("autocast", None)  # it leaves the caller's tensors alone
+    set_mode("grad", False)
+    set_mode("autocast", None)  # it leaves the caller's tensors alone
     try:
         result = call(*args, **kwargs)
         parts = result if isinstance(result, tuple) else (result,)
@@ -77,8 +77,8 @@ def write_outputs(
             else:
                 store(name, target, plain(part._array), "" if api is None else api.out_dtype)
     finally:
-        MODES.set("grad", before)
-        MODES.set("autocast", cast)
+        set_mode("grad", before)
+        set_mode("autocast", cast)
     return type(result)(targets) if isinstance(result, tuple) else out
 
 

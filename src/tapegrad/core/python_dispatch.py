@@ -12,42 +12,22 @@ Nothing of this costs dispatch anything while nobody wants to be asked. Tensors 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from .base import INTERPRETED, TensorBase, blank
-from .modes import MODES, count
+from .locks import new_lock
+from .modes import OpModeBlock, switched
+from .modes import below_autograd as below_autograd
 from .op import Op
-from .per_thread import PerThread
+from .thread_modes import ACTIVE as ACTIVE
 from .upward import AUTOCAST, DISPATCHED, INTERPRETERS, TENSOR
 
 
-class Active(PerThread):
-    """What goes on in this thread."""
-
-    modes: tuple[Any, ...] = ()  # innermost last
-    calls: tuple[Call, ...] = ()  # that somebody is being asked about, innermost last
-    classes_off: bool = False  # _DisableTorchDispatch
-
-
-ACTIVE = Active()
-
-
-class OpMode:
+class OpMode(OpModeBlock):
     """A block in which ops go through `run`; inside `run` the next outer mode is the active one."""
 
     records_steps = False  # compiler/recorder.py
-
-    def __enter__(self) -> Any:
-        Diversion.install()
-        ACTIVE.modes = (*ACTIVE.modes, self)
-        count(1, 1)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        count(-1, -1)
-        ACTIVE.modes = ACTIVE.modes[:-1]
 
     def run(
         self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
@@ -105,18 +85,11 @@ def called_as_a_whole(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-class modes_set_to:
+class modes_set_to(switched):
     """Other modes for a block."""
 
     def __init__(self, modes: tuple[Any, ...]) -> None:
-        self.modes = modes
-
-    def __enter__(self) -> None:
-        self.before = ACTIVE.modes
-        ACTIVE.modes = self.modes
-
-    def __exit__(self, *error: object) -> None:
-        ACTIVE.modes = self.before
+        super().__init__(ACTIVE, "modes", modes)
 
 
 class _Carrier:
@@ -133,7 +106,7 @@ class Diversion:
     answer is a special tensor of ours, and so the second question comes here.
     """
 
-    lock = threading.Lock()
+    lock = new_lock()
     installed = False
     cast_operands: Any = None
     overridden: Any = None
@@ -179,6 +152,9 @@ class Diversion:
             return modes[-1].run(op, tensors[0].call, attrs, watch)
 
 
+INTERPRETERS.prepare_for_modes = Diversion.install
+
+
 # ---------------------------------------------------------------------- classes
 
 
@@ -188,15 +164,11 @@ def disabled_torch_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any =
         return func(*args, **(kwargs or {}))
 
 
-class below_classes:
+class below_classes(switched):
     """Inside, no class is asked: its tensors are what their memory says."""
 
-    def __enter__(self) -> None:
-        self.before = ACTIVE.classes_off
-        ACTIVE.classes_off = True
-
-    def __exit__(self, *error: object) -> None:
-        ACTIVE.classes_off = self.before
+    def __init__(self) -> None:
+        super().__init__(ACTIVE, "classes_off", True)
 
 
 def class_dispatches(cls: Any) -> bool:
@@ -277,26 +249,11 @@ def matches(a: Any, b: Any) -> bool:
 
 def pending(overload: Any, args: Any, kwargs: Any) -> Call | None:
     """The call with these arguments, tensors aside, that a handler is being asked about."""
-    for call in reversed(ACTIVE.calls):
+    calls: tuple[Call, ...] = ACTIVE.calls
+    for call in reversed(calls):
         if call.overload is overload and call.fits(args, kwargs):
             return call
     return None
-
-
-class below_autograd:
-    """Inside, nothing is recorded, whatever the grad mode says; `above` takes that back."""
-
-    def __init__(self, wanted: bool = True) -> None:
-        self.wanted = wanted
-
-    def __enter__(self) -> None:
-        self.before = MODES.below
-        if self.before is not self.wanted:
-            MODES.set("below", self.wanted)
-
-    def __exit__(self, *error: object) -> None:
-        if self.before is not self.wanted:
-            MODES.set("below", self.before)
 
 
 def in_order(values: list[Any]) -> list[Any]:

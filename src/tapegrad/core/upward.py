@@ -25,6 +25,8 @@ class Interpreters:
     watched: Any = None  # core/watchers.py: (op, tensors, attrs) of an operator, for a mode
     watched_operator: Any = None  # the same of an operator that is a function: (name, a, b)
     is_watching: Any = None  # whether such a mode is on in this thread
+    prepare_for_modes: Any = None  # core/python_dispatch.py: called before a mode is entered
+    prepare_for_watching: Any = None  # core/watchers.py: the same for modes that see functions
     function_of: Any = None  # (op): what users call to run it
     special_without_tangent: Any = None  # (tensor): its `_special` then
     is_made_of_others: Any = None  # whether a tensor is a batched or dual one, or asks its class
@@ -86,6 +88,7 @@ class AnomalyMode:
     """autograd/anomaly_mode.py: looks at what an op made."""
 
     check_forward: Any = None
+    release_frame: Any = None  # () after anomaly mode was switched on or off
 
 
 class ForwardMode:

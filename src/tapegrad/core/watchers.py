@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .modes import MODES, count
-from .per_thread import PerThread
+from .modes import MODES, WatchingBlock, switched
 from .python_dispatch import Diversion
+from .thread_modes import ASKED_CLASSES as ASKED_CLASSES
+from .thread_modes import WATCHED as WATCHED
+from .thread_modes import WATCHING as WATCHING
 from .upward import INTERPRETERS, TENSOR
 
 # Functions about no tensor, or about what a tensor is: nobody is asked about them.
@@ -23,51 +25,28 @@ NOT_ASKED = frozenset(
     set_grad_enabled set_num_threads set_printoptions set_rng_state typename
     """.split()
 )
-
-# The modes that are on, of all threads, and a mark once a class wants to be asked.
-WATCHED: list[Any] = []
+A_CLASS_ASKS = "a class asks"  # the mark in WATCHED: which classes, ASKED_CLASSES knows
 
 
-class Watching(PerThread):
-    """The modes of this thread, innermost last."""
-
-    modes: tuple[Any, ...] = ()
-    off: bool = False  # DisableTorchFunction
-
-
-WATCHING = Watching()
-
-
-class WatchingMode:
+class WatchingMode(WatchingBlock):
     """A block in which public functions go through `__torch_function__`."""
 
-    def __enter__(self) -> Any:
-        Diversion.install()
-        Diversion.watching = WATCHING
-        watch_attributes()
-        WATCHED.append(self)
-        WATCHING.modes = (*WATCHING.modes, self)
-        count(1, 1)
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        count(-1, -1)
-        WATCHING.modes = WATCHING.modes[:-1]
-        WATCHED.remove(self)
+def prepare_for_watching() -> None:
+    """What has to be in place before a mode is entered."""
+    Diversion.install()
+    Diversion.watching = WATCHING
+    watch_attributes()
 
 
-class watching_set_to:
+INTERPRETERS.prepare_for_watching = prepare_for_watching
+
+
+class watching_set_to(switched):
     """Other modes for a block."""
 
     def __init__(self, modes: tuple[Any, ...]) -> None:
-        self.modes = modes
-
-    def __enter__(self) -> None:
-        self.before = WATCHING.modes
-        WATCHING.modes = self.modes
-
-    def __exit__(self, *error: object) -> None:
-        WATCHING.modes = self.before
+        super().__init__(WATCHING, "modes", modes)
 
 
 class DisableTorchFunction:
@@ -83,9 +62,16 @@ class DisableTorchFunction:
 
 def watch_class(cls: Any) -> None:
     """A tensor of a class with its own `__torch_function__` is made: functions have to look."""
-    if cls not in WATCHED and not cls.__module__.startswith("tapegrad."):
-        WATCHED.append(cls)
+    if cls not in ASKED_CLASSES and not cls.__module__.startswith("tapegrad."):
+        ask_classes(cls)
         watch_attributes()
+
+
+def ask_classes(*classes: Any) -> None:
+    """Functions look for arguments of these classes from now on."""
+    ASKED_CLASSES.update(classes)
+    if A_CLASS_ASKS not in WATCHED:
+        WATCHED.append(A_CLASS_ASKS)
 
 
 def watch_attributes() -> None:
@@ -101,7 +87,7 @@ def asked_of(args: Any, kwargs: dict[str, Any]) -> list[Any]:
     found: list[Any] = []
     for value in (*args, *kwargs.values()):
         for t in value if isinstance(value, (list, tuple)) else (value,):
-            if type(t) not in WATCHED:
+            if type(t) not in ASKED_CLASSES:
                 continue
             cls = type(t)
             if not any([type(f) is cls for f in found]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict, deque
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from ..core import devices
 from ..core.layout import empty_like
+from ..core.locks import new_lock
 from . import allocator, runtime
 
 
@@ -43,7 +43,7 @@ class Peaks:
     most: dict[int, int] = {}
     most_reserved: dict[int, int] = {}
     waiting: deque[tuple[int, int]] = deque()  # allocations that are not added yet
-    lock = threading.Lock()
+    lock = new_lock()
 
 
 def watch() -> None:

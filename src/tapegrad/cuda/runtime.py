@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import threading
 from typing import Any
 
 from .._creation.arguments import no_cuda
 from ..core import devices
 from ..core.base import STATE, TensorBase
+from ..core.locks import new_lock
 from ..core.op import REGISTRY
 from ..core.transforms.batched import memory_of
 from ..core.upward import GPU
@@ -26,7 +26,7 @@ class Found:
     asked = False
     module: Any = None
     count = 0
-    lock = threading.Lock()
+    lock = new_lock()
 
 
 def look() -> int:

@@ -14,6 +14,8 @@ import threading
 import time
 from typing import Any
 
+from ..core.locks import new_lock
+
 
 class Desk:
     """The lines of all supervisors, and what was said so far."""
@@ -23,7 +25,7 @@ class Desk:
         self.socket = socket.create_server(("127.0.0.1" if near else "", 0), backlog=1024)
         host = "127.0.0.1" if near else socket.gethostname()
         self.address = f"{host}:{self.socket.getsockname()[1]}"
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.lines: list[socket.socket] = []
         self.said: list[bytes] = []
         self.ended: list[dict[str, Any]] = []
@@ -84,6 +86,20 @@ class Desk:
                 return None
             gone = [note["rank"] for note in self.ended if not self.joined.get(note["rank"])]
             return gone[0] if gone else None
+
+    def silent(self) -> list[dict[str, Any]]:
+        """Ranks that were in the process group and ended well, but never said that they leave it.
+
+        `os._exit(0)` does that: the others wait for them, and fail.
+        """
+        with self.lock:
+            return [
+                note
+                for note in self.ended
+                if not note["status"]
+                and self.joined.get(note["rank"])
+                and note["rank"] not in self.left
+            ]
 
     def close(self) -> None:
         """After the last words of all that were connected."""

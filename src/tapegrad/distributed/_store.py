@@ -15,6 +15,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from ..core.locks import new_lock
 from ._errors import DistNetworkError, DistStoreError
 
 PAUSE = 0.01  # seconds between two questions for a key
@@ -142,7 +143,7 @@ class HashStore(Store):
 
     def __init__(self) -> None:
         super().__init__()
-        self._table, self._lock = Table(), threading.Lock()
+        self._table, self._lock = Table(), new_lock()
 
     def _call(self, name: str, *arguments: Any) -> Any:
         with self._lock:
@@ -220,7 +221,7 @@ class TCPStore(Store):
     ) -> None:
         super().__init__()
         self._timeout = timeout
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._server = None
         if is_master:
             self._server = Server((host_name, port), Answer)

@@ -9,6 +9,7 @@ all. What others say at the desk the program hears through a pipe, and what it s
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -17,8 +18,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import IO
+
+PR_SET_PDEATHSIG = 1
+GRACE = 3.0  # seconds that a program has to end by itself
 
 
 def pass_on(lines: IO[bytes], prefix: bytes, descriptor: int | None, log: IO[bytes] | None) -> None:
@@ -61,15 +65,47 @@ class Line:
             except OSError:  # the desk is gone, and this job with it
                 self.socket = None
 
-    def hear(self, descriptor: int) -> None:
-        """Pass on what the others say."""
+    def hear(self, descriptor: int, child: subprocess.Popen[bytes]) -> None:
+        """Pass on what the others say; end the program when torchrun itself is gone."""
         if self.socket is None:
             return
-        for text in self.socket.makefile("rb"):
-            try:
-                os.write(descriptor, text)
-            except OSError:
-                return
+        try:
+            for text in self.socket.makefile("rb"):
+                try:
+                    os.write(descriptor, text)
+                except OSError:  # the program does not listen any more
+                    pass
+        except OSError:
+            pass
+        end(child)
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Ask the program to end, and end it if it does not."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is None:
+            child.send_signal(number)
+            limit = time.monotonic() + GRACE
+            while child.poll() is None and time.monotonic() < limit:
+                time.sleep(0.05)
+
+
+def dying_with_parent() -> Callable[[], None] | None:
+    """What a new process does first so that it is killed when this one is; None: not on Linux."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return None
+    parent = os.getpid()
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it was killed before we could ask
+            os._exit(137)
+
+    return ask
 
 
 def speak(line: Line, said: IO[bytes]) -> None:
@@ -103,11 +139,13 @@ def main(prefix: str, command: list[str]) -> int:
         os.set_inheritable(descriptor, True)
     # With our own number: processes that the program starts have neither these nor this parent.
     environ["TAPEGRAD_PIPES"] = f"{os.getpid()}:{hears}:{says}"
-    child = subprocess.Popen(command, close_fds=False, stdout=pipe, stderr=pipe)
+    child = subprocess.Popen(
+        command, close_fds=False, stdout=pipe, stderr=pipe, preexec_fn=dying_with_parent()
+    )
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # now that the program has not inherited it
     os.close(hears)
     os.close(says)
-    threading.Thread(target=line.hear, args=(to_hear,), daemon=True).start()
+    threading.Thread(target=line.hear, args=(to_hear, child), daemon=True).start()
     spoken = threading.Thread(target=speak, args=(line, os.fdopen(said, "rb")), daemon=True)
     spoken.start()
     front = prefix.replace("RANK", rank).encode()

@@ -162,6 +162,8 @@ def start_once(
     finally:
         desk.close()
     notes = desk.endings()
+    for note in desk.silent():
+        note["silent"] = True
     # A status of mpiexec's own counts only if it hides that of a rank.
     if job.returncode and len(notes) < ranks and all(note["status"] == 0 for note in notes):
         code = job.returncode if job.returncode > 0 else 128 - job.returncode
@@ -208,6 +210,13 @@ def main(args: list[str] | None = None) -> int:
         if not failed:
             return 0
         left = options.max_restarts - restart
+        for note in notes:
+            if note.get("silent"):
+                print(
+                    f"torchrun: {spell(note)} without leaving the process group, in which others "
+                    "waited for it",
+                    file=sys.stderr,
+                )
         print(f"torchrun: {spell(failed[0])}", file=sys.stderr)
         for note in failed[1:]:
             print(f"torchrun:   then {spell(note)}", file=sys.stderr)

@@ -47,7 +47,8 @@ from ..core.transforms.dual import (
     set_dual,
     tangent_of,
 )
-from ..core.transforms.levels import STACK, TANGENTS, Level, level_of
+from ..core.transforms.levels import STACK, TANGENTS, Level
+from ..core.transforms.opening import level_of
 from ..utils import _pytree as pytree
 
 Function = Callable[..., Any]

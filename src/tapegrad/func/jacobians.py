@@ -12,7 +12,8 @@ import tapegrad as tg
 
 from ..core.base import STATE, TensorBase, wrap
 from ..core.transforms.dual import bare, tangent_of
-from ..core.transforms.levels import STACK, level_of
+from ..core.transforms.levels import STACK
+from ..core.transforms.opening import level_of
 from ..utils import _pytree as pytree
 from .derivatives import (
     check_outputs,

@@ -10,7 +10,8 @@ import tapegrad as tg
 
 from ..core.base import TensorBase
 from ..core.transforms.batched import batch_of, batched, is_batched, physical_at
-from ..core.transforms.levels import Level, level_of
+from ..core.transforms.levels import Level
+from ..core.transforms.opening import level_of
 from ..utils import _pytree as pytree
 
 Function = Callable[..., Any]

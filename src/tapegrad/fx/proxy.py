@@ -10,7 +10,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.watchers import WATCHED
+from ..core.watchers import ASKED_CLASSES, ask_classes
 from ..utils._pytree import tree_leaves
 from .node import Node, base_types
 
@@ -224,8 +224,8 @@ class Proxy:
 
 def watch() -> None:
     """Let functions look for stand-ins among their arguments, once there is one."""
-    if Proxy not in WATCHED:
-        WATCHED.extend((Proxy, Attribute, ParameterProxy))
+    if Proxy not in ASKED_CLASSES:
+        ask_classes(Proxy, Attribute, ParameterProxy)
 
 
 def is_method_of_tensor(function: Any) -> bool:

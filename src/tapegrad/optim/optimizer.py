@@ -14,7 +14,7 @@ import tapegrad as tg
 
 from ..autograd.hooks import RemovableHandle
 from ..core.base import writing_for_caller
-from ..core.modes import MODES
+from ..core.modes import MODES, set_mode
 from ..core.python_dispatch import called_as_a_whole
 from ..core.unchanged import drop_gradients
 from ..errors import models
@@ -79,12 +79,12 @@ def _use_grad_for_differentiable(step: Hook) -> Hook:
         before = MODES.grad
         wanted = bool(self.defaults["differentiable"])
         if before is not wanted:
-            MODES.set("grad", wanted)
+            set_mode("grad", wanted)
         try:
             return step(self, *args, **kwargs)
         finally:
             if MODES.grad is not before:
-                MODES.set("grad", before)
+                set_mode("grad", before)
 
     return run
 

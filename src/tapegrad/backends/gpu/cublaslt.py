@@ -10,10 +10,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from ...core.locks import new_lock
 from ...settings import Settings
 from . import cublas, tensor_cores
 
@@ -77,7 +77,7 @@ class Plan:
         self.bias_at = 0  # the address that the description holds
         self.bias_given = ctypes.c_void_p()
         self.bias_reference = ctypes.byref(self.bias_given)
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.one, self.zero = cublas.factor(kind, 1.0), cublas.factor(kind, 0.0)
         self.choices: list[Callable[[int, int, int, int], None]] = []
         for offer in self.offered():

@@ -7,9 +7,6 @@ use the ordinary tape, but what may not be called inside a transform has to know
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..modes import MODES
 from ..per_thread import PerThread
 
 
@@ -44,7 +41,6 @@ class Stack(PerThread):
 
 
 STACK = Stack()
-DERIVATIVES = ("grad", "jvp")  # the kinds of levels that need a tape or tangents
 
 BACKWARD_INSIDE = (
     "backward() called inside a functorch transform. This is not supported, please use "
@@ -68,76 +64,3 @@ def refuse_inside(sentence: str, *words: str) -> None:
 # are none.
 TANGENTS: list[Level] = []
 BATCHES: list[Level] = []
-
-
-class level_of:
-    """Open a level for a block."""
-
-    def __init__(self, kind: str, size: int = 0, randomness: str = "error") -> None:
-        self.kind = kind
-        self.size = size
-        self.randomness = randomness
-
-    def __enter__(self) -> Level:
-        self.level = open_level(self.kind, self.size, self.randomness)
-        # Derivatives are computed in inference mode too, as in PyTorch: it is off in the block.
-        self.in_inference = MODES.inference and self.kind in DERIVATIVES
-        if self.in_inference:
-            MODES.set("inference", False)
-        return self.level
-
-    def __exit__(self, *error: object) -> None:
-        if self.in_inference:
-            MODES.set("inference", True)
-        close_level(self.level)
-
-
-class shown:
-    """For a block, only some of the levels: what runs below a transform does not see it."""
-
-    def __init__(self, levels: list[Level]) -> None:
-        self.levels = levels
-
-    def __enter__(self) -> None:
-        self.before = STACK.levels
-        STACK.levels = self.levels
-
-    def __exit__(self, *error: object) -> None:
-        STACK.levels = self.before
-
-
-class forward_set_to:
-    """Forward mode on or off for a block."""
-
-    def __init__(self, wanted: bool) -> None:
-        self.wanted = wanted
-
-    def __enter__(self) -> None:
-        self.before = STACK.forward
-        STACK.forward = self.wanted
-
-    def __exit__(self, *error: object) -> None:
-        STACK.forward = self.before
-
-
-def open_level(kind: str, size: int = 0, randomness: str = "error") -> Level:
-    level = Level(len(STACK.levels) + 1, kind, size, randomness)
-    STACK.levels.append(level)
-    register = shared_list(kind)
-    if register is not None:
-        register.append(level)
-    return level
-
-
-def close_level(level: Level) -> None:
-    level.open = False
-    STACK.levels.remove(level)
-    register = shared_list(level.kind)
-    if register is not None:
-        register.remove(level)
-
-
-def shared_list(kind: str) -> Any:
-    if kind == "vmap":
-        return BATCHES
-    return TANGENTS if kind in ("jvp", "dual") else None

@@ -29,6 +29,8 @@ static PyMethodDef functions[] = {
     {"strided", (PyCFunction)(void (*)(void))tg_strided, METH_FASTCALL,
      "strided(x, shape, strides, offset): a view of its memory, or None"},
     {"maker", tg_maker, METH_VARARGS, "maker(base, cls): does what base.__new__(cls) does"},
+    {"release_class", tg_release_class, METH_O,
+     "release_class(cls): instances of Python subclasses of a compiled class release their class"},
     {"user_line", (PyCFunction)(void (*)(void))tg_user_line, METH_FASTCALL,
      "user_line(known, own): where that code is running, below files of our own; or None"},
     {"empty", (PyCFunction)(void (*)(void))tg_empty, METH_FASTCALL,

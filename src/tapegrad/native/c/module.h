@@ -89,6 +89,7 @@ PyObject *tg_is_fresh(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_lies_as(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_strided(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_all_below(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_release_class(PyObject *self, PyObject *cls);
 PyObject *tg_maker(PyObject *self, PyObject *classes);
 PyObject *tg_user_line(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count);

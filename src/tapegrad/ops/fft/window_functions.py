@@ -16,7 +16,7 @@ from ... import dtypes
 from ..._creation import ranges
 from ..._creation import sized as creation
 from ..._creation.arguments import checked_device, np_dtype
-from ...core.modes import MODES
+from ...core.modes import MODES, set_mode
 from ...core.publish import find
 from ...device import strided
 from ..block import Case, api
@@ -363,11 +363,11 @@ def older(
         return float(np.asarray(value).astype(wanted))
 
     before = MODES.grad
-    MODES.set("grad", False)
+    set_mode("grad", False)
     try:
         values = shape(ranges.arange(count, dtype=dtypes.of(wanted)), count, rounded)
     finally:
-        MODES.set("grad", before)
+        set_mode("grad", before)
     return creation.made(values._array[:length].copy(), requires_grad)
 
 

@@ -1,0 +1,18 @@
+"""What autocast is set to in each thread."""
+
+from __future__ import annotations
+
+from .. import dtypes
+from ..core.per_thread import PerThread
+
+
+class State(PerThread):
+    """What is set in this thread, per device type."""
+
+    def __init__(self) -> None:
+        self.enabled = {"cpu": False, "cuda": False}
+        self.dtype = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
+        self.nesting = 0
+
+
+STATE = State()
