@@ -39,15 +39,16 @@ ROOM = 1 << 31  # bytes that one process may take besides those of its imports
 HUGE = ["2**31", "2**40", "2**62", "2**63 - 1", "2**63", "2**64", "10**30", "-2**63", "-10**30"]
 PLAIN = """
 None | 0 | 1 | -1 | 2 | 5 | -7 | 1.5 | nan | inf | -inf | True | 'x' | b'y' | 3+4j | object()
-slice(None) | {} | [] | () | [0] | [1, 2] | (0, 1) | (3, -1) | (0, 0) | [[1, 2], [3]] | [None] | ['a']
-'mean' | 'sum' | 'none' | torch.float64 | torch.int32 | torch.strided | torch.Tensor | int
+slice(None) | {} | [] | () | [0] | [1, 2] | (0, 1) | (3, -1) | (0, 0) | [[1, 2], [3]] | [None]
+['a'] | 'mean' | 'sum' | 'none' | torch.float64 | torch.int32 | torch.strided | torch.Tensor | int
 np.ones(2) | np.float32(1.5) | np.int64(1) | [torch.ones(2), torch.ones(2)] | (torch.ones(2), None)
 torch.tensor(1.0) | torch.tensor(-5) | torch.tensor(nan) | torch.ones(2, 3) | torch.zeros(0)
 torch.ones(3, 2).t() | torch.zeros(2, 0) | torch.tensor([0, 1]) | torch.tensor([5, -9])
 torch.tensor([True, False]) | torch.ones(2, 2, dtype=torch.complex64) | torch.ones(3).expand(2, 3)
 torch.ones(2, dtype=torch.float16) | torch.ones(2, 3, requires_grad=True) | torch.tensor(True)
 torch.ones(2, 3, 4, 5) | torch.zeros(2, 3, dtype=torch.uint8) | torch.zeros(0, dtype=torch.int64)
-torch.ones(2, 3, dtype=torch.float64) | torch.zeros(1, 0, 2) | 'cpu' | 1e300 | 2**31 | 2**63 | -10**30
+torch.ones(2, 3, dtype=torch.float64) | torch.zeros(1, 0, 2) | 'cpu' | 1e300 | 2**31
+2**63 | -10**30
 """
 VALUES = [v.strip() for line in PLAIN.strip().splitlines() for v in line.split("|")]
 INPUTS = ["torch.ones(2, 3)", "torch.zeros(0)", "torch.tensor(2.0)", "torch.arange(6).view(2, 3)"]
@@ -115,7 +116,9 @@ def layer_texts(name: str) -> list[list[str]]:
     import tapegrad
 
     parameters = inspect.signature(getattr(tapegrad.nn, name.removeprefix("nn."))).parameters
-    needed = [p for p in parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    needed = [
+        p for p in parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+    ]
     return [["2"] * len(needed), [f"{p.name}=3" for p in needed], ["1"] * (len(needed) + 2)]
 
 
@@ -187,7 +190,7 @@ def serve(module: str) -> None:
     os.dup2(2, 1)
     torch = importlib.import_module(module)
     names = {"torch": torch, "np": np, "nan": float("nan"), "inf": float("inf")}
-    outcome("torch.stft(torch.ones(9), 4, return_complex=True), torch.linalg.svd(torch.ones(2, 2))", names)
+    outcome("torch.linalg.svd(torch.ones(2, 2))", names)  # loads what takes memory
     torch.set_num_threads(1)
     np.seterr(all="ignore")
     with open("/proc/self/statm") as file:
@@ -285,6 +288,8 @@ def verdict(ours: tuple[str, str], theirs: tuple[str, str]) -> str:
         return "result" if ours[0] == "ok" and ours[1] != theirs[1] else ""
     if ours[0] == "ok":
         return "accepted"
+    if theirs[0] in UNCLEAN and ours[0] in ("TypeError", "ValueError", "RuntimeError"):
+        return ""  # ours is the cleaner one
     if ours[0] in UNCLEAN:
         return "unclean"
     return "refused" if theirs[0] == "ok" else "class"
@@ -311,8 +316,10 @@ def main() -> int:
         word = verdict(our, their)
         counts[word or "same"] += 1
         if word and word in (given.show or word):
-            print(f"{word:9}{call}\n    ours    {our[0]}: {our[1]}\n    PyTorch {their[0]}: {their[1]}")
-    print(f"{len(names)} names, {len(calls)} calls:", *[f"{k} {v}" for k, v in sorted(counts.items())])
+            print(f"{word:9}{call}", f"ours    {our[0]}: {our[1]}", sep="\n    ")
+            print(f"    PyTorch {their[0]}: {their[1]}")
+    listed = [f"{k} {v}" for k, v in sorted(counts.items())]
+    print(f"{len(names)} names, {len(calls)} calls:", *listed)
     return 0
 
 

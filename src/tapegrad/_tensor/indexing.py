@@ -287,6 +287,8 @@ def index_part(item: Any) -> Any:
     if isinstance(item, TensorBase):
         return item
     if isinstance(item, ndarray):
+        if kind is not ndarray:  # a matrix, a masked array: the plain array of its memory
+            item = ndarray.view(item, ndarray)
         if item.ndim == 0 and item.dtype.kind in "iu":
             return int(item)
         return item if item.dtype.kind == "b" or item.dtype == np.uint8 else item.astype(np.int64)

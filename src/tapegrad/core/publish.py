@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from ..autograd.inplace import prefer_refusal, write
 from ..errors import explain_call, must_be_tensor, no_such_name
@@ -87,9 +90,10 @@ def make_function(api: Api) -> Callable[..., Any]:
             reason: Exception = explain(api, error, args, kwargs)
         except AttributeError as error:
             reason = no_tensor(api, error, args, kwargs)
-        except (IndexError, RuntimeError, ValueError) as error:
+        except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
                 return looped(error, api.name, function, args, kwargs)
+            refuse_kinds(api, error, args, kwargs)
             explain_call(error, api.name, api.parameters, args, kwargs)
             raise
         return answered(function, reason, args, kwargs)
@@ -141,11 +145,12 @@ def make_method(api: Api) -> Callable[..., Any]:
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True)
         except AttributeError as error:
-            reason = no_tensor(api, error, (self, *args), kwargs)
-        except (IndexError, RuntimeError, ValueError) as error:
+            reason = no_tensor(api, error, (self, *args), kwargs, True)
+        except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
                 return looped(error, api.name, method, (self, *args), kwargs)
-            if writes and not isinstance(error, ValueError):
+            refuse_kinds(api, error, (self, *args), kwargs, True)
+            if writes and isinstance(error, (IndexError, RuntimeError)):
                 prefer_refusal(self, error)
             explain_call(error, api.name, api.parameters, (self, *args), kwargs)
             raise
@@ -196,11 +201,13 @@ def make_inplace(api: Api) -> Callable[..., Any]:
         except TypeError as error:
             raise explain(api, error, (self, *args), kwargs, True, "_") from None
         except AttributeError as error:
-            raise no_tensor(api, error, (self, *args), kwargs) from None
-        except (IndexError, RuntimeError) as error:
+            raise no_tensor(api, error, (self, *args), kwargs, True, "_") from None
+        except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
                 return looped(error, f"{api.name}_", method, (self, *args), kwargs)
-            prefer_refusal(self, error)
+            refuse_kinds(api, error, (self, *args), kwargs, True, "_")
+            if isinstance(error, (IndexError, RuntimeError)):
+                prefer_refusal(self, error)
             explain_call(error, f"{api.name}_", api.parameters, (self, *args), kwargs)
             raise
 
@@ -210,12 +217,17 @@ def make_inplace(api: Api) -> Callable[..., Any]:
 
 
 def no_tensor(
-    api: Api, error: AttributeError, args: Any, kwargs: dict[str, Any]
-) -> TypeError | AttributeError:
+    api: Api,
+    error: AttributeError,
+    args: Any,
+    kwargs: dict[str, Any],
+    method: bool = False,
+    ending: str = "",
+) -> Exception:
     """PyTorch's sentence for an argument that is no tensor; other errors as they are."""
     culprit = error.obj
     if isinstance(culprit, TensorBase):
-        return error
+        return wrong_kinds(api, args, kwargs, method, ending) or error
     for position, value in enumerate(args[: len(api.parameters)]):
         name = api.parameters[position]
         wanted = value is culprit or (position == 0 and name in ("input", "self"))
@@ -229,7 +241,58 @@ def no_tensor(
         return TypeError(
             f"{api.spoken}(): expected Tensor as element of a sequence, but got {kind}"
         )
-    return error
+    return wrong_kinds(api, args, kwargs, method, ending) or error
+
+
+def wrong_kinds(
+    api: Api, args: Any, kwargs: dict[str, Any], method: bool = False, ending: str = ""
+) -> Exception | None:
+    """PyTorch's error for arguments that are not of the kinds which its signature names."""
+    from .._library.argument_kinds import refusal
+
+    if api.name.startswith("nn.functional."):
+        # Python functions in PyTorch, whose arguments stand in another order than the op's.
+        kwargs = dict(zip(api.parameters, args, strict=False)) | kwargs
+        args = ()
+    name = api.name.replace(".", "_").removeprefix("nn_functional_") + ending
+    return refusal(name, api.spoken + ending, args, kwargs, method)
+
+
+# What NumPy says about an array whose size in bytes 64 bits cannot hold.
+TOO_BIG = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
+
+
+def refuse_kinds(
+    api: Api,
+    error: Exception,
+    args: Any,
+    kwargs: dict[str, Any],
+    method: bool = False,
+    ending: str = "",
+) -> None:
+    """Raise what PyTorch raises instead of an error that a wrong kind of argument caused.
+
+    Errors for lack of memory are PyTorch's RuntimeErrors too. Returns where the error is right.
+    """
+    reason = wrong_kinds(api, args, kwargs, method, ending)
+    if reason is None and isinstance(error, MemoryError):
+        reason = no_memory(error)
+    if reason is None and isinstance(error, ValueError) and str(error).startswith(TOO_BIG):
+        reason = RuntimeError(f"{api.spoken}{ending}(): Storage size calculation overflowed")
+    if reason is not None:
+        raise reason from None
+
+
+def no_memory(error: MemoryError) -> RuntimeError:
+    """PyTorch's sentence for an array that there is no memory for."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is None or dtype is None:
+        return RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {error}")
+    size = math.prod(shape) * dtype.itemsize
+    return RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
+        f"you tried to allocate {size} bytes. Error code 12 (Cannot allocate memory)"
+    )
 
 
 def explain(
@@ -483,7 +546,7 @@ def lazy_space(space: str, namespace: dict[str, Any]) -> tuple[Any, Any, list[st
 
 def augmented(method: Callable[..., Any]) -> Callable[..., Any]:
     def operator(self: Any, other: Any) -> Any:
-        if not isinstance(other, (TensorBase, int, float, complex)) and not hasattr(other, "dtype"):
+        if not isinstance(other, (TensorBase, int, float, complex, np.generic)):
             return NotImplemented
         return method(self, other)
 
