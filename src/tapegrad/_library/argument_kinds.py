@@ -107,7 +107,7 @@ class Matched:
         spread = len(args) > len(places) and len(places) < 3 and is_sizes(places)
         if spread:
             args = (*args[: len(places) - 1], args[len(places) - 1 :])
-        elif len(args) == len(places) and places and is_sizes(places):
+        elif len(args) == len(places) and places and is_sizes(places) and not places[-1].N:
             if not isinstance(args[-1], (list, tuple)) and is_whole(args[-1]):
                 args = (*args[:-1], (args[-1],))
         self.surplus = len(args) > len(places)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.inplace import prefer_refusal, write
-from ..errors import explain_call, must_be_tensor, no_such_name
+from ..errors import explain_call, must_be_tensor, no_such_name, of_tensors
 from ..ops import ON_DEMAND, files_of, load
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
@@ -253,6 +253,7 @@ def wrong_kinds(
     if api.name.startswith("nn.functional."):
         # Python functions in PyTorch, whose arguments stand in another order than the op's.
         kwargs = dict(zip(api.parameters, args, strict=False)) | kwargs
+        kwargs.pop("reduction", None)  # a name there, a number in the op
         args = ()
     name = api.name.replace(".", "_").removeprefix("nn_functional_") + ending
     return refusal(name, api.spoken + ending, args, kwargs, method)
@@ -454,10 +455,14 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
     OPS.fill({name: api.call for name, api in APIS.items()})
 
 
+# Methods that are called often, and look themselves whether they are called on a tensor.
+OWN_CHECK = {"permute", "reshape", "view"}
+
+
 def special_methods(module: Any) -> None:
     """What a method does otherwise than the function of its name, and what looks like a field."""
     for name, method in getattr(module, "METHODS", {}).items():
-        setattr(Places.cls, name, method)
+        setattr(Places.cls, name, method if name in OWN_CHECK else of_tensors(method))
     for name, getter in getattr(module, "PROPERTIES", {}).items():
         field = getter if isinstance(getter, property) else property(getter)
         setattr(Places.cls, name, refusing(name, field))

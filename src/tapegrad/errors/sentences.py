@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ..core.arrays import is_array
 from ..dtypes import cpp_name
@@ -54,6 +56,33 @@ def must_be_tensor(function: str, argument: str, position: int, value: Any) -> T
         f"{function}(): argument '{argument}' (position {position}) must be Tensor, "
         f"not {type(value).__name__}"
     )
+
+
+def unbound_call(error: AttributeError, name: str, value: Any) -> Exception:
+    """For `Tensor.numel([])`: what an AttributeError in a method means if `self` is no tensor."""
+    if isinstance(error.obj, type(value)) and not hasattr(value, "_version_cell"):
+        kind = type(value).__name__
+        return TypeError(
+            f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a '{kind}' "
+            "object"
+        )
+    return error
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def of_tensors(method: Method) -> Method:
+    """A method that says what PyTorch says when it is called unbound, on what is no tensor."""
+
+    @functools.wraps(method)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except AttributeError as error:
+            raise unbound_call(error, method.__name__, self) from None
+
+    return checked  # type: ignore[return-value]
 
 
 def no_tensor_in_list(index: int, argument: int, value: Any) -> TypeError:
