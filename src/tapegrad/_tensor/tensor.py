@@ -128,6 +128,7 @@ class Tensor(Operators):
         made._wants_grad = require_grad
         return made
 
+    @of_tensors
     def as_subclass(self, cls: type) -> Any:
         """The same memory and history as a tensor of a subclass.
 
@@ -369,7 +370,6 @@ class Tensor(Operators):
         """Whether it was made in inference mode."""
         return self._cell is not None and self._cell.inference
 
-    @of_tensors
     def detach(self) -> Tensor:
         """The same memory without history; writes are counted together.
 
@@ -379,9 +379,13 @@ class Tensor(Operators):
         """
         if WATCHED and is_watched((self,), {}):
             return ask_watchers(Tensor.detach, (self,), {})  # type: ignore[no-any-return]
-        if self._special and batched.is_batched(self):
+        try:
+            special = self._special
+        except AttributeError as error:
+            raise errors.unbound_call(error, "detach", self) from None
+        if special and batched.is_batched(self):
             return batched.through(Tensor.detach, self)
-        if (self._special or STATE.modes_on) and python_dispatch.is_asked(self):
+        if (special or STATE.modes_on) and python_dispatch.is_asked(self):
             return subclass.detached(self)
         t: Tensor = same_class(self, self._array)
         t._cell = own_counter(self._version_cell())

@@ -56,6 +56,38 @@ def positional_limit(api: Api) -> int:
     return names.index("run") if "run" in names else len(names)
 
 
+# Flags that the ops look at themselves, or that no schema has.
+NOT_FLAGS = ("keepdim", "requires_grad", "pin_memory")
+
+
+def flags_of(api: Api) -> list[tuple[int, str]]:
+    """Positions and names of the parameters whose defaults are True or False.
+
+    Read from the code object: `inspect.signature` of all functions would slow the import down.
+    """
+    function = getattr(api.call, "__wrapped__", api.call)
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    first = len(names) - len(defaults)
+    found = [(first + i, names[first + i]) for i, v in enumerate(defaults) if isinstance(v, bool)]
+    only_named = (function.__kwdefaults__ or {}).items()
+    found += [(1 << 30, name) for name, v in only_named if isinstance(v, bool)]
+    return [(i, name) for i, name in found if name not in NOT_FLAGS]
+
+
+def check_flags(
+    api: Api, flags: list[tuple[int, str]], args: Any, kwargs: dict[str, Any], method: bool
+) -> None:
+    """Refuse a flag that is neither True nor False, if PyTorch does: `upper="no"` would be true."""
+    for position, name in flags:
+        value = args[position] if position < len(args) else kwargs.get(name)
+        if value is not None and value is not True and value is not False:
+            reason = wrong_kinds(api, args, kwargs, method)
+            if reason is not None:
+                raise reason
+
+
 def make_function(api: Api) -> Callable[..., Any]:
     """The function `tapegrad.<name>`; `out=` goes to outputs.py."""
     call = api.call
@@ -66,6 +98,7 @@ def make_function(api: Api) -> Callable[..., Any]:
     places = "device" in api.parameters
     likes = api.name.endswith("_like")
     asks = api.name not in NOT_ASKED
+    flags = flags_of(api)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if WATCHED and asks and is_watched(args, kwargs):
@@ -79,6 +112,8 @@ def make_function(api: Api) -> Callable[..., Any]:
         try:
             if len(args) > most:
                 raise TypeError
+            if flags and (kwargs or len(args) > flags[0][0]):
+                check_flags(api, flags, args, kwargs, False)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, args, kwargs)
             if places and (STATE.modes_on or likes) and wants_to_create(args):
@@ -126,6 +161,7 @@ def make_method(api: Api) -> Callable[..., Any]:
     most = positional_limit(api) - 1
     casts = api.autocast is not None
     places = "device" in api.parameters and api.name.startswith("new_")
+    flags = flags_of(api)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
@@ -135,6 +171,8 @@ def make_method(api: Api) -> Callable[..., Any]:
         try:
             if len(args) > most:
                 raise TypeError
+            if flags and (kwargs or len(args) >= flags[0][0]):
+                check_flags(api, flags, (self, *args), kwargs, True)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, (self, *args), kwargs)
             if places and wants_to_create((self,)):

@@ -60,7 +60,7 @@ def must_be_tensor(function: str, argument: str, position: int, value: Any) -> T
 
 def unbound_call(error: AttributeError, name: str, value: Any) -> Exception:
     """For `Tensor.numel([])`: what an AttributeError in a method means if `self` is no tensor."""
-    if isinstance(error.obj, type(value)) and not hasattr(value, "_version_cell"):
+    if not hasattr(value, "_version_cell"):
         kind = type(value).__name__
         return TypeError(
             f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a '{kind}' "
