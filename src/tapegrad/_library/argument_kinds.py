@@ -115,7 +115,7 @@ class Matched:
             self.values.append((argument, position, value))
         named = {a.name: a for a in schema.arguments}
         for name, value in kwargs.items():
-            argument = named.get("self" if name == "input" else name)
+            argument = named.get(name) or named.get("self" if name == "input" else name)
             if argument is not None:
                 self.values.append((argument, -1, value))
             elif name not in ALWAYS:
@@ -147,10 +147,10 @@ def refusal(
 
     `name` is the op's in the schemas, `spoken` the function's in messages.
 
-    >>> refusal("narrow", "narrow", (torch.ones(2), 0.5, 0, 1), {}, False)
-    TypeError("narrow(): argument 'dim' (position 2) must be int, not float")
-    >>> refusal("narrow", "narrow", (torch.ones(2), 0, 0, 1), {}, False)
-    >>> refusal("narrow", "narrow", (torch.ones(2), 10**30, 0, 1), {}, False)
+    >>> refusal("trace", "trace", ([],), {}, False)
+    TypeError("trace(): argument 'input' (position 1) must be Tensor, not list")
+    >>> refusal("trace", "trace", (torch.ones(2, 2),), {}, False)
+    >>> refusal("unsqueeze", "unsqueeze", (torch.ones(2), 10**30), {}, False)
     ValueError('Overflow when unpacking long long')
     """
     schemas = aten_schemas(name) or aten_schemas(name.removesuffix("_"))

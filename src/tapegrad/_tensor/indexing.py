@@ -415,6 +415,10 @@ def put_with(
     if BATCHES and has_batched(watched):
         return batched_index.put(t, noted, values, accumulate, watched, run)
     filling = is_masked_fill(list(noted.values()), values, accumulate)
+    if filling and any([a.dtype == U8 for a in noted.values()]):
+        raise RuntimeError(
+            "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
+        )
     if run is write:
         refuse(t, False)
         if not filling:

@@ -341,10 +341,13 @@ def explain(
     kwargs: dict[str, Any],
     method: bool = False,
     ending: str = "",
-) -> TypeError:
+) -> Exception:
     """PyTorch's sentence for arguments that do not fit the signature; other errors as they are."""
     at = error.__traceback__
     if at is None or at.tb_next is not None:
+        reason = wrong_kinds(api, args, kwargs, method, ending)
+        if isinstance(reason, ValueError):  # a number beyond 64 bits, which a part of it refused
+            return reason
         # Raised inside the function, perhaps by an op that has another public name or none.
         head, found, rest = str(error).partition("(): argument")
         other = APIS.get(head)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..core.arrays import is_array
+from ..core.base import TensorBase
 from ..dtypes import cpp_name
 
 
@@ -58,15 +59,17 @@ def must_be_tensor(function: str, argument: str, position: int, value: Any) -> T
     )
 
 
+def no_method(name: str, value: Any) -> TypeError:
+    """For `Tensor.numel([])`: a method of tensors that is called on something else."""
+    return TypeError(
+        f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a "
+        f"'{type(value).__name__}' object"
+    )
+
+
 def unbound_call(error: AttributeError, name: str, value: Any) -> Exception:
-    """For `Tensor.numel([])`: what an AttributeError in a method means if `self` is no tensor."""
-    if not hasattr(value, "_version_cell"):
-        kind = type(value).__name__
-        return TypeError(
-            f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a '{kind}' "
-            "object"
-        )
-    return error
+    """What an AttributeError in a method means: `value` is no tensor, or it is what it says."""
+    return error if isinstance(value, TensorBase) else no_method(name, value)
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -77,10 +80,9 @@ def of_tensors(method: Method) -> Method:
 
     @functools.wraps(method)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(self, *args, **kwargs)
-        except AttributeError as error:
-            raise unbound_call(error, method.__name__, self) from None
+        if not isinstance(self, TensorBase):
+            raise no_method(method.__name__, self)
+        return method(self, *args, **kwargs)
 
     return checked  # type: ignore[return-value]
 
