@@ -147,6 +147,7 @@ def refusal(
 
     `name` is the op's in the schemas, `spoken` the function's in messages.
 
+    >>> from tapegrad._library.argument_kinds import refusal
     >>> refusal("trace", "trace", ([],), {}, False)
     TypeError("trace(): argument 'input' (position 1) must be Tensor, not list")
     >>> refusal("trace", "trace", (torch.ones(2, 2),), {}, False)

@@ -46,6 +46,8 @@ def wrap_dim(dim: Any, ndim: int) -> int:
     """A dimension counted from the front; 0-d tensors have one dimension for this purpose."""
     bound = ndim if ndim else 1
     if not -bound <= dim < bound:
+        if isinstance(dim, int) and not -(1 << 63) <= dim < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got "
             f"{dim})"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.inplace import prefer_refusal, write
-from ..errors import explain_call, must_be_tensor, no_such_name, of_tensors
+from ..errors import check_broadcast, explain_call, must_be_tensor, no_such_name, of_tensors
 from ..ops import ON_DEMAND, files_of, load
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
@@ -318,6 +318,8 @@ def refuse_kinds(
         reason = no_memory(error)
     if reason is None and isinstance(error, ValueError) and str(error).startswith(TOO_BIG):
         reason = RuntimeError(f"{api.spoken}{ending}(): Storage size calculation overflowed")
+    if reason is None and isinstance(error, ValueError) and "be broadcast" in str(error):
+        check_broadcast([v._array for v in args if isinstance(v, TensorBase)])
     if reason is not None:
         raise reason from None
 
@@ -334,6 +336,14 @@ def no_memory(error: MemoryError) -> RuntimeError:
     )
 
 
+def is_spoken(api: Api, error: TypeError) -> bool:
+    """Whether a TypeError is PyTorch's sentence for the call, not Python's about a part of it."""
+    text = str(error)
+    if text.startswith(f"{api.spoken}(): argument"):
+        return False  # right, but the position may be that in the method
+    return "(): argument" in text or "() received an invalid" in text or "expected Tensor" in text
+
+
 def explain(
     api: Api,
     error: TypeError,
@@ -346,7 +356,7 @@ def explain(
     at = error.__traceback__
     if at is None or at.tb_next is not None:
         reason = wrong_kinds(api, args, kwargs, method, ending)
-        if isinstance(reason, ValueError):  # a number beyond 64 bits, which a part of it refused
+        if reason is not None and (isinstance(reason, ValueError) or not is_spoken(api, error)):
             return reason
         # Raised inside the function, perhaps by an op that has another public name or none.
         head, found, rest = str(error).partition("(): argument")

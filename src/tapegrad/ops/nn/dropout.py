@@ -6,6 +6,8 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from ... import dtypes
 from ..._creation.like import empty_like, ones_like
 from ..._creation.sized import empty, zeros
@@ -37,6 +39,8 @@ def dropped(
     """The four kinds of dropout; `run` writes the result into `input`."""
     if not isinstance(input, TensorBase):
         raise must_be_tensor(name, "input", 1, input)
+    if isinstance(p, np.number) or (isinstance(p, TensorBase) and not p._array.ndim):
+        p = p.item()  # type: ignore[union-attr]
     if not isinstance(p, (int, float)):
         raise TypeError(
             f"{name}(): argument 'p' (position 2) must be float, not {type(p).__name__}"
