@@ -91,7 +91,13 @@ def is_sequence(value: Any) -> bool:
 
 
 def checked_array(array: Any) -> Any:
-    """`array` if a tensor can look at it; PyTorch's complaint otherwise."""
+    """`array` if a tensor can look at its memory; PyTorch's complaint otherwise.
+
+    An array of a subclass (memmap, matrix, masked) comes back as a plain one over the same memory:
+    its own `*`, `sum` and indexing must not decide what the ops compute.
+    """
+    if type(array) is not np.ndarray:
+        array = np.ndarray.view(array, np.ndarray)
     dtypes.of(array.dtype)
     if not array.dtype.isnative:
         raise ValueError(BYTE_ORDER)

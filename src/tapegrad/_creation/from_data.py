@@ -244,7 +244,7 @@ def asarray(
 
 def shareable(array: Any) -> Any:
     """`array` if a tensor can share its memory; a warning if it is read-only."""
-    from_data.checked_array(array)
+    array = from_data.checked_array(array)
     if not array.flags.writeable:
         from_data.warn_once(
             READ_ONLY.format(

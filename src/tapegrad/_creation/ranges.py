@@ -50,7 +50,7 @@ def arange(
     >>> arange(1, 8, 3)
     tensor([1, 4, 7])
     """
-    if len(args) == 1 and type(args[0]) is int and args[0] >= 0:
+    if len(args) == 1 and type(args[0]) is int and 0 <= args[0] < MOST_STEPS:
         options = (start, end, step, out, dtype, layout, device, pin_memory or None)
         if options == PLAIN:
             return made(np.arange(args[0], dtype=np.int64), requires_grad)
@@ -110,6 +110,26 @@ def check_range(low: Any, high: Any, by: Any) -> None:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
 
 
+# Too many numbers for any memory. For some counts beyond this NumPy gives an empty array.
+MOST_STEPS = 1 << 60
+
+
+def checked_count(count: int) -> int:
+    """The number of elements of a range, if an array can have as many."""
+    if count >= MOST_STEPS:
+        if count >= 1 << 63:
+            raise RuntimeError("invalid size, possible overflow?")
+        raise RuntimeError(f"Storage size calculation overflowed with sizes=[{count}]")
+    return count
+
+
+def finite_steps(steps: float) -> float:
+    """A number of steps, if it is one: the bounds may be too far apart for a float."""
+    if not math.isfinite(steps):
+        raise RuntimeError("invalid size, possible overflow?")
+    return steps
+
+
 def range_values(low: Any, high: Any, by: Any, dtype: Any, kernel: str, xp: Any = np) -> Any:
     """low, low + by, … below `high`, rounded as PyTorch's vector loop rounds."""
     if dtype.kind in "bc":
@@ -118,15 +138,18 @@ def range_values(low: Any, high: Any, by: Any, dtype: Any, kernel: str, xp: Any 
         )
     check_range(low, high, by)
     if dtype.kind in "iu":
-        count = math.ceil((high - low) / by)
+        count = math.ceil(finite_steps((high - low) / by))
         low, high, by = int(low), int(high), int(by)
+        if not all([-(1 << 63) <= n < 1 << 63 for n in (low, high, by)]):
+            raise does_not_fit(dtypes.int64)
         if dtype == np.int64:
             # Only here are the bounds whole before elements are counted.
             if by == 0:
                 raise ValueError("step must be nonzero")
             count = -((low - high) // by)
+        checked_count(count)
         return (low + by * xp.arange(count, dtype=np.int64)).astype(dtype, copy=False)
-    count = math.ceil((float(high) - float(low)) / float(by))
+    count = checked_count(math.ceil(finite_steps((float(high) - float(low)) / float(by))))
     if xp is not np:  # every number by itself, rounded once
         return (xp.arange(count, dtype=np.float64) * float(by) + float(low)).astype(dtype)
     return steps_from(float(low), float(by), count, dtype)
@@ -179,7 +202,7 @@ def range_(
     check_range(start, end, step)
     target = np_dtype(dtype, "range") or dtypes.default_np()
     checked_device(device, "range")
-    count = int((end - start) / step) + 1
+    count = checked_count(int(finite_steps((end - start) / step)) + 1)
     array = (
         steps_from(float(start), float(step), count, target)
         if target.kind in "fV"
@@ -211,6 +234,9 @@ def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) ->
     count = int(steps)
     if count < 0:
         raise RuntimeError("number of steps must be non-negative")
+    if count >= 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
+    checked_count(count)
     is_complex = isinstance(low, complex) or isinstance(high, complex)
     if dtype is None:
         dtype = dtypes.default_complex().np if is_complex else dtypes.default_np()

@@ -46,6 +46,8 @@ def wrap_dim(dim: Any, ndim: int) -> int:
     """A dimension counted from the front; 0-d tensors have one dimension for this purpose."""
     bound = ndim if ndim else 1
     if not -bound <= dim < bound:
+        if isinstance(dim, int) and not -(1 << 63) <= dim < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got "
             f"{dim})"
@@ -287,6 +289,8 @@ def index_part(item: Any) -> Any:
     if isinstance(item, TensorBase):
         return item
     if isinstance(item, ndarray):
+        if kind is not ndarray:  # a matrix, a masked array: the plain array of its memory
+            item = ndarray.view(item, ndarray)
         if item.ndim == 0 and item.dtype.kind in "iu":
             return int(item)
         return item if item.dtype.kind == "b" or item.dtype == np.uint8 else item.astype(np.int64)
@@ -413,6 +417,10 @@ def put_with(
     if BATCHES and has_batched(watched):
         return batched_index.put(t, noted, values, accumulate, watched, run)
     filling = is_masked_fill(list(noted.values()), values, accumulate)
+    if filling and any([a.dtype == U8 for a in noted.values()]):
+        raise RuntimeError(
+            "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
+        )
     if run is write:
         refuse(t, False)
         if not filling:

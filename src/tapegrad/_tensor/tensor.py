@@ -41,6 +41,7 @@ from ..core.watchers import WATCHED, ask_watchers, is_watched
 from ..device import CPU, META, channels_last, channels_last_3d, contiguous_format, strided
 from ..device import device as device_type
 from ..device import layout as layout_type
+from ..errors import of_tensors
 from ..native import KERNELS
 from . import indexing, printing
 from .size import Size
@@ -127,6 +128,7 @@ class Tensor(Operators):
         made._wants_grad = require_grad
         return made
 
+    @of_tensors
     def as_subclass(self, cls: type) -> Any:
         """The same memory and history as a tensor of a subclass.
 
@@ -162,6 +164,7 @@ class Tensor(Operators):
             )
         self._flag(value)
 
+    @of_tensors
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say whether gradients for this leaf should be recorded; returns self.
 
@@ -344,6 +347,7 @@ class Tensor(Operators):
         """Whether backward keeps its gradient though it is no leaf."""
         return self._retained
 
+    @of_tensors
     def retain_grad(self) -> None:
         """Keep `.grad` for a tensor that is not a leaf.
 
@@ -361,6 +365,7 @@ class Tensor(Operators):
             return
         api.retain(self)
 
+    @of_tensors
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""
         return self._cell is not None and self._cell.inference
@@ -374,9 +379,13 @@ class Tensor(Operators):
         """
         if WATCHED and is_watched((self,), {}):
             return ask_watchers(Tensor.detach, (self,), {})  # type: ignore[no-any-return]
-        if self._special and batched.is_batched(self):
+        try:
+            special = self._special
+        except AttributeError as error:
+            raise errors.unbound_call(error, "detach", self) from None
+        if special and batched.is_batched(self):
             return batched.through(Tensor.detach, self)
-        if (self._special or STATE.modes_on) and python_dispatch.is_asked(self):
+        if (special or STATE.modes_on) and python_dispatch.is_asked(self):
             return subclass.detached(self)
         t: Tensor = same_class(self, self._array)
         t._cell = own_counter(self._version_cell())
@@ -386,6 +395,7 @@ class Tensor(Operators):
             t._cut = self._cut
         return t
 
+    @of_tensors
     def detach_(self) -> Tensor:
         """Forget the history in place.
 
@@ -504,11 +514,14 @@ class Tensor(Operators):
         >>> zeros(2, 3).size(), zeros(2, 3).size(0)
         (torch.Size([2, 3]), 2)
         """
-        if dim is None:
-            return tuple.__new__(Size, self._array.shape)
-        if not self._array.ndim:
-            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-        return self._array.shape[indexing.wrap_dim(dim, self._array.ndim)]
+        try:
+            if dim is None:
+                return tuple.__new__(Size, self._array.shape)
+            if not self._array.ndim:
+                raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+            return self._array.shape[indexing.wrap_dim(dim, self._array.ndim)]
+        except AttributeError as error:
+            raise errors.unbound_call(error, "size", self) from None
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours, per dimension.
@@ -516,9 +529,13 @@ class Tensor(Operators):
         >>> zeros(2, 3).stride()
         (3, 1)
         """
-        strides = element_strides(self._array)
-        return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
+        try:
+            strides = element_strides(self._array)
+            return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
+        except AttributeError as error:
+            raise errors.unbound_call(error, "stride", self) from None
 
+    @of_tensors
     def storage_offset(self) -> int:
         """Where it begins in its memory, in elements.
 
@@ -540,7 +557,10 @@ class Tensor(Operators):
         >>> zeros(2, 3).dim()
         2
         """
-        return self._array.ndim  # type: ignore[no-any-return]
+        try:
+            return self._array.ndim  # type: ignore[no-any-return]
+        except AttributeError as error:
+            raise errors.unbound_call(error, "dim", self) from None
 
     ndimension = dim
 
@@ -555,7 +575,10 @@ class Tensor(Operators):
         >>> zeros(2, 3).numel()
         6
         """
-        return self._array.size  # type: ignore[no-any-return]
+        try:
+            return self._array.size  # type: ignore[no-any-return]
+        except AttributeError as error:
+            raise errors.unbound_call(error, "numel", self) from None
 
     nelement = numel
 
@@ -585,6 +608,7 @@ class Tensor(Operators):
         """The bytes of one element."""
         return self._array.itemsize  # type: ignore[no-any-return]
 
+    @of_tensors
     def element_size(self) -> int:
         """The bytes of one element.
 
@@ -598,6 +622,7 @@ class Tensor(Operators):
         """The bytes of all its elements."""
         return self._array.nbytes  # type: ignore[no-any-return]
 
+    @of_tensors
     def data_ptr(self) -> int:
         """The address of its first element."""
         if self._special and batched.is_batched(self):
@@ -612,10 +637,14 @@ class Tensor(Operators):
         >>> zeros(2, 3).T.is_contiguous()
         False
         """
-        if memory_format is not contiguous_format:
-            return is_channels_last(self._array, memory_format)
-        return self._array.flags.c_contiguous  # type: ignore[no-any-return]
+        try:
+            if memory_format is not contiguous_format:
+                return is_channels_last(self._array, memory_format)
+            return self._array.flags.c_contiguous  # type: ignore[no-any-return]
+        except AttributeError as error:
+            raise errors.unbound_call(error, "is_contiguous", self) from None
 
+    @of_tensors
     def is_floating_point(self) -> bool:
         """Whether its dtype is one of floating point numbers.
 
@@ -624,14 +653,17 @@ class Tensor(Operators):
         """
         return self.dtype.is_floating_point
 
+    @of_tensors
     def is_complex(self) -> bool:
         """Whether its elements are complex numbers."""
         return self.dtype.is_complex
 
+    @of_tensors
     def is_signed(self) -> bool:
         """Whether its dtype has negative numbers."""
         return self.dtype.is_signed
 
+    @of_tensors
     def is_conj(self) -> bool:
         """Whether this is a view that shows conjugates of what is in memory.
 
@@ -641,6 +673,7 @@ class Tensor(Operators):
         """
         return bool(self._special) and bits.is_conjugated(batched.memory_of(self))
 
+    @of_tensors
     def is_neg(self) -> bool:
         """Whether this is a view that shows negatives of what is in memory.
 
@@ -649,6 +682,7 @@ class Tensor(Operators):
         """
         return bool(self._special) and bits.is_negated(batched.memory_of(self))
 
+    @of_tensors
     def get_device(self) -> int:
         """The number of its GPU; -1 on the CPU."""
         place = self.device.index

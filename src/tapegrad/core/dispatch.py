@@ -107,12 +107,24 @@ def binary(op: Op, a: Any, b: Any) -> Any:
     """
     modes_on = STATE.modes_on
     if not isinstance(a, TensorBase):
+        if op.differentiable and isinstance(a, NUMBERS) and isinstance(b, NUMBERS):
+            a = number_tensor(a)
         return apply(op, (a, b))
     if modes_on and (op.autocast is not None or modes_on != STATE.only_casting):
         if is_unrecorded(modes_on):
             return binary_plain(op, a, b, False)
         return apply(op, (a, b))
     return binary_plain(op, a, b)
+
+
+def number_tensor(value: Any) -> TensorBase:
+    """A number as a 0-d tensor of the dtype that PyTorch gives it: floats have the default one."""
+    array = np.asarray(value)
+    if array.dtype.kind == "f":
+        array = array.astype(dtypes.default_np())
+    elif array.dtype.kind == "c":
+        array = array.astype(dtypes.default_complex().np)
+    return wrap(array)
 
 
 def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:

@@ -170,9 +170,14 @@ def at_once(
 
 
 def as_number(value: Any) -> Any:
-    """A complex or NumPy scalar as a Python number; None for everything else."""
+    """A complex or NumPy scalar as a Python number; None for everything else.
+
+    A 0-d array of NumPy is no number: NumPy computes with it, in the array's own dtype.
+    """
     if isinstance(value, complex):
         return value
+    if isinstance(value, np.ndarray):
+        return None
     if hasattr(value, "dtype") and hasattr(value, "item") and not getattr(value, "shape", (1,)):
         return value.item()
     return None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..autograd.inplace import prefer_refusal, write
-from ..errors import explain_call, must_be_tensor, no_such_name
+from ..errors import check_broadcast, explain_call, must_be_tensor, no_such_name, of_tensors
 from ..ops import ON_DEMAND, files_of, load
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
@@ -54,6 +57,38 @@ def positional_limit(api: Api) -> int:
     return names.index("run") if "run" in names else len(names)
 
 
+# Flags that the ops look at themselves, or that no schema has.
+NOT_FLAGS = ("keepdim", "requires_grad", "pin_memory")
+
+
+def flags_of(api: Api) -> list[tuple[int, str]]:
+    """Positions and names of the parameters whose defaults are True or False.
+
+    Read from the code object: `inspect.signature` of all functions would slow the import down.
+    """
+    function = getattr(api.call, "__wrapped__", api.call)
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    first = len(names) - len(defaults)
+    found = [(first + i, names[first + i]) for i, v in enumerate(defaults) if isinstance(v, bool)]
+    only_named = (function.__kwdefaults__ or {}).items()
+    found += [(1 << 30, name) for name, v in only_named if isinstance(v, bool)]
+    return [(i, name) for i, name in found if name not in NOT_FLAGS]
+
+
+def check_flags(
+    api: Api, flags: list[tuple[int, str]], args: Any, kwargs: dict[str, Any], method: bool
+) -> None:
+    """Refuse a flag that is neither True nor False, if PyTorch does: `upper="no"` would be true."""
+    for position, name in flags:
+        value = args[position] if position < len(args) else kwargs.get(name)
+        if value is not None and value is not True and value is not False:
+            reason = wrong_kinds(api, args, kwargs, method)
+            if reason is not None:
+                raise reason
+
+
 def make_function(api: Api) -> Callable[..., Any]:
     """The function `tapegrad.<name>`; `out=` goes to outputs.py."""
     call = api.call
@@ -64,6 +99,7 @@ def make_function(api: Api) -> Callable[..., Any]:
     places = "device" in api.parameters
     likes = api.name.endswith("_like")
     asks = api.name not in NOT_ASKED
+    flags = flags_of(api)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if WATCHED and asks and is_watched(args, kwargs):
@@ -77,6 +113,8 @@ def make_function(api: Api) -> Callable[..., Any]:
         try:
             if len(args) > most:
                 raise TypeError
+            if flags and (kwargs or len(args) > flags[0][0]):
+                check_flags(api, flags, args, kwargs, False)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, args, kwargs)
             if places and (STATE.modes_on or likes) and wants_to_create(args):
@@ -88,9 +126,10 @@ def make_function(api: Api) -> Callable[..., Any]:
             reason: Exception = explain(api, error, args, kwargs)
         except AttributeError as error:
             reason = no_tensor(api, error, args, kwargs)
-        except (IndexError, RuntimeError, ValueError) as error:
+        except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
                 return looped(error, api.name, function, args, kwargs)
+            refuse_kinds(api, error, args, kwargs)
             explain_call(error, api.name, api.parameters, args, kwargs)
             raise
         return answered(api, function, reason, args, kwargs)
@@ -123,6 +162,7 @@ def make_method(api: Api) -> Callable[..., Any]:
     most = positional_limit(api) - 1
     casts = api.autocast is not None
     places = "device" in api.parameters and api.name.startswith("new_")
+    flags = flags_of(api)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
@@ -132,6 +172,8 @@ def make_method(api: Api) -> Callable[..., Any]:
         try:
             if len(args) > most:
                 raise TypeError
+            if flags and (kwargs or len(args) >= flags[0][0]):
+                check_flags(api, flags, (self, *args), kwargs, True)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, (self, *args), kwargs)
             if places and wants_to_create((self,)):
@@ -142,11 +184,12 @@ def make_method(api: Api) -> Callable[..., Any]:
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True)
         except AttributeError as error:
-            reason = no_tensor(api, error, (self, *args), kwargs)
-        except (IndexError, RuntimeError, ValueError) as error:
+            reason = no_tensor(api, error, (self, *args), kwargs, True)
+        except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
                 return looped(error, api.name, method, (self, *args), kwargs)
-            if writes and not isinstance(error, ValueError):
+            refuse_kinds(api, error, (self, *args), kwargs, True)
+            if writes and isinstance(error, (IndexError, RuntimeError)):
                 prefer_refusal(self, error)
             explain_call(error, api.name, api.parameters, (self, *args), kwargs)
             raise
@@ -232,11 +275,13 @@ def make_inplace(api: Api) -> Callable[..., Any]:
                 return method(*today[0], **today[1])
             raise explain(api, error, (self, *args), kwargs, True, "_") from None
         except AttributeError as error:
-            raise no_tensor(api, error, (self, *args), kwargs) from None
-        except (IndexError, RuntimeError) as error:
+            raise no_tensor(api, error, (self, *args), kwargs, True, "_") from None
+        except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
                 return looped(error, f"{api.name}_", method, (self, *args), kwargs)
-            prefer_refusal(self, error)
+            refuse_kinds(api, error, (self, *args), kwargs, True, "_")
+            if isinstance(error, (IndexError, RuntimeError)):
+                prefer_refusal(self, error)
             explain_call(error, f"{api.name}_", api.parameters, (self, *args), kwargs)
             raise
 
@@ -246,12 +291,17 @@ def make_inplace(api: Api) -> Callable[..., Any]:
 
 
 def no_tensor(
-    api: Api, error: AttributeError, args: Any, kwargs: dict[str, Any]
-) -> TypeError | AttributeError:
+    api: Api,
+    error: AttributeError,
+    args: Any,
+    kwargs: dict[str, Any],
+    method: bool = False,
+    ending: str = "",
+) -> Exception:
     """PyTorch's sentence for an argument that is no tensor; other errors as they are."""
     culprit = error.obj
     if isinstance(culprit, TensorBase):
-        return error
+        return wrong_kinds(api, args, kwargs, method, ending) or error
     for position, value in enumerate(args[: len(api.parameters)]):
         name = api.parameters[position]
         wanted = value is culprit or (position == 0 and name in ("input", "self"))
@@ -265,7 +315,69 @@ def no_tensor(
         return TypeError(
             f"{api.spoken}(): expected Tensor as element of a sequence, but got {kind}"
         )
-    return error
+    return wrong_kinds(api, args, kwargs, method, ending) or error
+
+
+def wrong_kinds(
+    api: Api, args: Any, kwargs: dict[str, Any], method: bool = False, ending: str = ""
+) -> Exception | None:
+    """PyTorch's error for arguments that are not of the kinds which its signature names."""
+    from .._library.argument_kinds import refusal
+
+    if api.name.startswith("nn.functional."):
+        # Python functions in PyTorch, whose arguments stand in another order than the op's.
+        kwargs = dict(zip(api.parameters, args, strict=False)) | kwargs
+        kwargs.pop("reduction", None)  # a name there, a number in the op
+        args = ()
+    name = api.name.replace(".", "_").removeprefix("nn_functional_") + ending
+    return refusal(name, api.spoken + ending, args, kwargs, method)
+
+
+# What NumPy says about an array whose size in bytes 64 bits cannot hold.
+TOO_BIG = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
+
+
+def refuse_kinds(
+    api: Api,
+    error: Exception,
+    args: Any,
+    kwargs: dict[str, Any],
+    method: bool = False,
+    ending: str = "",
+) -> None:
+    """Raise what PyTorch raises instead of an error that a wrong kind of argument caused.
+
+    Errors for lack of memory are PyTorch's RuntimeErrors too. Returns where the error is right.
+    """
+    reason = wrong_kinds(api, args, kwargs, method, ending)
+    if reason is None and isinstance(error, MemoryError):
+        reason = no_memory(error)
+    if reason is None and isinstance(error, ValueError) and str(error).startswith(TOO_BIG):
+        reason = RuntimeError(f"{api.spoken}{ending}(): Storage size calculation overflowed")
+    if reason is None and isinstance(error, ValueError) and "be broadcast" in str(error):
+        check_broadcast([v._array for v in args if isinstance(v, TensorBase)])
+    if reason is not None:
+        raise reason from None
+
+
+def no_memory(error: MemoryError) -> RuntimeError:
+    """PyTorch's sentence for an array that there is no memory for."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is None or dtype is None:
+        return RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {error}")
+    size = math.prod(shape) * dtype.itemsize
+    return RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
+        f"you tried to allocate {size} bytes. Error code 12 (Cannot allocate memory)"
+    )
+
+
+def is_spoken(api: Api, error: TypeError) -> bool:
+    """Whether a TypeError is PyTorch's sentence for the call, not Python's about a part of it."""
+    text = str(error)
+    if text.startswith(f"{api.spoken}(): argument"):
+        return False  # right, but the position may be that in the method
+    return "(): argument" in text or "() received an invalid" in text or "expected Tensor" in text
 
 
 def explain(
@@ -275,10 +387,13 @@ def explain(
     kwargs: dict[str, Any],
     method: bool = False,
     ending: str = "",
-) -> TypeError:
+) -> Exception:
     """PyTorch's sentence for arguments that do not fit the signature; other errors as they are."""
     at = error.__traceback__
     if at is None or at.tb_next is not None:
+        reason = wrong_kinds(api, args, kwargs, method, ending)
+        if reason is not None and (isinstance(reason, ValueError) or not is_spoken(api, error)):
+            return reason
         # Raised inside the function, perhaps by an op that has another public name or none.
         head, found, rest = str(error).partition("(): argument")
         other = APIS.get(head)
@@ -427,10 +542,14 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
     OPS.fill({name: api.call for name, api in APIS.items()})
 
 
+# Methods that are called often, and look themselves whether they are called on a tensor.
+OWN_CHECK = {"permute", "reshape", "view"}
+
+
 def special_methods(module: Any) -> None:
     """What a method does otherwise than the function of its name, and what looks like a field."""
     for name, method in getattr(module, "METHODS", {}).items():
-        setattr(Places.cls, name, method)
+        setattr(Places.cls, name, method if name in OWN_CHECK else of_tensors(method))
     for name, getter in getattr(module, "PROPERTIES", {}).items():
         field = getter if isinstance(getter, property) else property(getter)
         setattr(Places.cls, name, refusing(name, field))
@@ -519,7 +638,7 @@ def lazy_space(space: str, namespace: dict[str, Any]) -> tuple[Any, Any, list[st
 
 def augmented(method: Callable[..., Any]) -> Callable[..., Any]:
     def operator(self: Any, other: Any) -> Any:
-        if not isinstance(other, (TensorBase, int, float, complex)) and not hasattr(other, "dtype"):
+        if not isinstance(other, (TensorBase, int, float, complex, np.generic)):
             return NotImplemented
         return method(self, other)
 

@@ -146,4 +146,6 @@ def target(device: Any) -> int | None:
         return None
     if isinstance(device, bool) or not isinstance(device, (str, int, device_type)):
         return None
+    if isinstance(device, int) and not look():
+        device_type(device)  # refuses a bare index as PyTorch does
     return index_of(device)

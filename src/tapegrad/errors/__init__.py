@@ -23,7 +23,9 @@ from .sentences import (
     inference_written,
     must_be_tensor,
     no_tensor_in_list,
+    of_tensors,
     saved_detached,
+    unbound_call,
 )
 from .writes import leaf_written, modified_in_place, view_written
 
@@ -42,6 +44,8 @@ __all__ = [
     "leaf_written",
     "modified_in_place",
     "must_be_tensor",
+    "of_tensors",
+    "unbound_call",
     "no_history",
     "no_such_name",
     "no_tensor_in_list",

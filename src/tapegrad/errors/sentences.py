@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ..core.arrays import is_array
+from ..core.base import TensorBase
 from ..dtypes import cpp_name
 
 
@@ -54,6 +57,34 @@ def must_be_tensor(function: str, argument: str, position: int, value: Any) -> T
         f"{function}(): argument '{argument}' (position {position}) must be Tensor, "
         f"not {type(value).__name__}"
     )
+
+
+def no_method(name: str, value: Any) -> TypeError:
+    """For `Tensor.numel([])`: a method of tensors that is called on something else."""
+    return TypeError(
+        f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a "
+        f"'{type(value).__name__}' object"
+    )
+
+
+def unbound_call(error: AttributeError, name: str, value: Any) -> Exception:
+    """What an AttributeError in a method means: `value` is no tensor, or it is what it says."""
+    return error if isinstance(value, TensorBase) else no_method(name, value)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def of_tensors(method: Method) -> Method:
+    """A method that says what PyTorch says when it is called unbound, on what is no tensor."""
+
+    @functools.wraps(method)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(self, TensorBase):
+            raise no_method(method.__name__, self)
+        return method(self, *args, **kwargs)
+
+    return checked  # type: ignore[return-value]
 
 
 def no_tensor_in_list(index: int, argument: int, value: Any) -> TypeError:

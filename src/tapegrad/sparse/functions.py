@@ -14,6 +14,7 @@ from .._tensor import indexing
 from .._tensor.tensor import Tensor
 from ..core.arrays import refuse_meta
 from ..core.base import wrap
+from ..ops.block.checks import only_tensors
 from ..ops.block.definition import APIS
 from .coo import (
     SparseTensor,
@@ -325,6 +326,7 @@ def total(a: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = 
 
 
 def mm(a: Any, b: Any, *, label: str = "MmBackward0") -> Any:
+    only_tensors("mm", input=a, mat2=b)
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
         return sparse_product(a, b)
     if isinstance(b, SparseTensor):

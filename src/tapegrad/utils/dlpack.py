@@ -11,6 +11,7 @@ import numpy as np
 import tapegrad as tg
 
 from .._tensor.conversion import dlpack
+from ..ops.block.checks import only_tensors
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
@@ -159,6 +160,7 @@ def to_dlpack(tensor: Any) -> Any:
     >>> from_dlpack(torch.to_dlpack(tensor([1.0, 2.0])))
     tensor([1., 2.])
     """
+    only_tensors("_to_dlpack", data=tensor)
     return dlpack(tensor)
 
 

@@ -151,6 +151,16 @@ def only_bool(function: str, argument: str, position: int, value: Any) -> None:
         )
 
 
+def check_room(size: int) -> None:
+    """Refuse a result of so many bytes if there is no memory for it, before a loop fills memory.
+
+    The memory is asked for and given back unused, which takes no time however much it is.
+    """
+    if size >= 1 << 62:
+        raise RuntimeError(f"Storage size calculation overflowed: {size} bytes are asked for")
+    np.empty(size, np.uint8)
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex, np.generic))
 

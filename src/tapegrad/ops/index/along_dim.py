@@ -303,7 +303,10 @@ class IndexFilling(Move):
 
     def fwd(xp, input, index, value, dim):
         out = xp.array(input, order="K", copy=True)
-        out[along(index, dim) if out.ndim else ...] = value
+        if out.ndim:
+            out[along(index, dim)] = value
+        elif index.size:
+            out[...] = value
         return out
 
     def d_input(F, grad, index, dim):

@@ -654,6 +654,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
             f"but got {ndim} dimensions for input, and {indices._array.ndim} dimensions for indices"
         )
     dim = wrap_dim(dim, ndim)
+    if not ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     own, other = list(input._array.shape), list(indices._array.shape)
     own[dim], other[dim] = other[dim], own[dim]
     spread = broadcast_batch(tuple(own), indices._array.shape)

@@ -61,6 +61,9 @@ def crossed(sizes: Ints) -> str:
     return f"({' x '.join([str(n) for n in sizes])})"
 
 
+MOST_PADDING = (1 << 62) - 1  # twice as much does not fit into 64 bits
+
+
 def check_sizes(
     x: Any,
     w: Any,
@@ -75,6 +78,12 @@ def check_sizes(
     """PyTorch's refusals, in its order."""
     if min(padding) < 0:
         raise RuntimeError("negative padding is not supported")
+    if max(padding) > MOST_PADDING:
+        at = [p > MOST_PADDING for p in padding].index(True)
+        raise RuntimeError(
+            f"Given padding={padding[at]} at dimension {at} , expected padding to be at most "
+            f"{MOST_PADDING}"
+        )
     if min(output_padding) < 0:
         raise RuntimeError("negative output_padding is not supported")
     if min(stride) <= 0:
@@ -125,6 +134,11 @@ def check_sizes(
         raise RuntimeError(
             "Only zero batch or zero channel inputs are supported, but got input shape: "
             f"{list(x.shape)}"
+        )
+    if 0 in w.shape[2:]:
+        kernel = w.shape[2:] if w.ndim > 3 else (1, *w.shape[2:])
+        raise RuntimeError(
+            f"kernel size should be greater than zero, but got {by_axis('kernel', kernel)}"
         )
 
 
@@ -195,6 +209,9 @@ def convolve(
         check_kernel(x.dtype, dims, dilation, transposed, parts)
     if transposed:
         check_transposed(x, w, stride, padding, dilation, output_padding)
+    if not transposed and max(stride) > 1 << 31:
+        # Beyond the input all strides are alike, and NumPy's arrays have no place for these.
+        stride = tuple([min(s, 1 << 31) for s in stride])
     attrs = (stride, padding, dilation, transposed, output_padding, groups)
     if x.dtype.kind == "c":
         return by_three(input, weight, bias, attrs)

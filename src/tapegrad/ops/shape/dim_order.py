@@ -10,6 +10,7 @@ from ..._tensor.indexing import wrap_dim
 from ...autograd.inplace import repoint
 from ...core.layout import settled
 from ...core.op import REGISTRY
+from ...errors import unbound_call
 from ..block import Case, ViewOp, api, apply, op
 from ..block.batching import up
 from ..block.samples import Draw
@@ -211,7 +212,10 @@ def permute_method(input: Any, *dims: Any, **kwargs: Any) -> Any:
     """permute(*dims) -> Tensor: the dimensions in another order."""
     if "dims" in kwargs:
         dims = (kwargs["dims"],)
-    return permuted(input, ints_of_call("permute", "dims", dims))
+    try:
+        return permuted(input, ints_of_call("permute", "dims", dims))
+    except AttributeError as error:
+        raise unbound_call(error, "permute", input) from None
 
 
 # A method that takes `1, 2` as well as `(1, 2)`, which the function does not.

@@ -376,6 +376,8 @@ def repeat_interleave(
     if isinstance(counts, TensorBase) and counts.is_meta and output_size is None:  # type: ignore[attr-defined]
         raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
     if repeats is None:
+        if input._array.ndim != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         return on_device_of(input, repeated(to_host(input._array), input._array.size, output_size))
     if not isinstance(repeats, TensorBase):
         if repeats < 0:
@@ -383,18 +385,23 @@ def repeat_interleave(
         if dim is None:
             input, dim = input.flatten(), 0
         dim = wrap_dim(dim, input._array.ndim)
-        source = input if input._array.ndim else input.reshape(1)
-        shape = source._array.shape
+        shape = input._array.shape
+        if not shape:
+            raise IndexError(
+                "Dimension out of range (expected to be in range of [-1, 0], but got 1)"
+            )
         if output_size is not None and output_size != shape[dim] * repeats:
             raise RuntimeError(
                 f"repeat_interleave: Invalid output_size, expected {shape[dim] * repeats} but got "
                 f"{output_size}"
             )
-        wide = source.unsqueeze(dim + 1).expand((*shape[: dim + 1], repeats, *shape[dim + 1 :]))
+        wide = input.unsqueeze(dim + 1).expand((*shape[: dim + 1], repeats, *shape[dim + 1 :]))
         return wide.clone(memory_format=contiguous()).flatten(dim, dim + 1)
     if dim is None:
         input, dim = input.flatten(), 0
     dim = wrap_dim(dim, input._array.ndim)
+    if not input._array.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     times, size = to_host(repeats._array), input._array.shape[dim]
     if times.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")

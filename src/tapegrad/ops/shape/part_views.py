@@ -11,7 +11,7 @@ from ...core.layout import settled, strided, strides_of
 from ...core.python_dispatch import read_values
 from ...core.spaces import RAW, RECORDED
 from ..block import Case, Linear, ViewOp, api, apply, helper, op
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, check_room
 from ..block.samples import Draw
 from .views import as_int, as_ints
 
@@ -309,8 +309,12 @@ def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {count}")
     d = wrap_dim(as_int("chunk", "dim", 2, dim), len(shape))
     if shape[d] == 0:
+        check_room(count * VIEW_BYTES)
         return apply(SplitWithSizes, (input,), ((0,) * count, d))
     return apply(Split, (input,), (even_sizes(shape[d], -(-shape[d] // count)), d))
+
+
+VIEW_BYTES = 512  # about what a view takes, its array and its history included
 
 
 @api(samples=[Case(Draw(5, 2), 2), Case(Draw(2, 5), (1, -1), 1), Case(Draw(2), (1, 5))])
@@ -358,6 +362,7 @@ def tensor_split(
         count = as_int("tensor_split", "sections", 1, where)
         if count <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
+        check_room(count * VIEW_BYTES)
         small, larger = divmod(size, count)
         ends = [small * i + min(i, larger) for i in range(count + 1)]
         bounds = list(zip(ends[:-1], ends[1:], strict=True))

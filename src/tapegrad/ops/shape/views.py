@@ -216,6 +216,8 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
     if shape and isinstance(given, tuple) and all([type(n) is int for n in given]):
         try:
             return viewed(input, full_shape(tuple(given), input._array.size))
+        except AttributeError as error:
+            raise errors.unbound_call(error, "view", input) from None
         except RuntimeError as error:
             errors.explain_call(error, "view", ("input", "size"), (input, given))
             raise
@@ -342,6 +344,8 @@ def reshape_method(input: Any, *shape: Any, **kwargs: Any) -> Any:
     sizes = ints_of_call("reshape", "shape", shape)
     try:
         return reshaped(input, full_shape(sizes, input._array.size))
+    except AttributeError as error:
+        raise errors.unbound_call(error, "reshape", input) from None
     except RuntimeError as error:
         errors.explain_call(error, "reshape", ("input", "shape"), (input, sizes))
         raise

@@ -14,6 +14,7 @@ from ..block.checks import (
     COMPLEX,
     INTEGRAL,
     cast_value,
+    check_room,
     common,
     half_as_single,
     invalid_call,
@@ -157,6 +158,9 @@ def check_multivariate(input: Any, p: int, run: Any) -> None:
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
+    if p >= 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
+    check_room(p * max(input._array.size, 1) * 8)  # what PyTorch puts into one array
     if run and input._array.dtype.kind in "iu":
         raise RuntimeError(
             f"mvlgamma: result type {input.dtype.scalar_type} can't be cast to the desired output "
@@ -184,7 +188,7 @@ class Mvlgamma(Elementwise):
     def fwd(xp, input, p):
         x = xp.ascontiguousarray(input.astype(xp.float64)).reshape(input.shape)
         total = xp.full_like(x, p * (p - 1) / 4 * math.log(math.pi))
-        for j in range(p):
+        for j in range(p if x.size else 0):
             total += pointwise(xp, log_gamma, x - j / 2)
         return total.astype(input.dtype)
 

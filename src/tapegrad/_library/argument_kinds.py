@@ -1,0 +1,213 @@
+"""Whether the arguments of a call that failed are of the kinds that PyTorch's signature names.
+
+PyTorch compares kinds (int, bool, Tensor, tuple of ints …) before it looks at any value. The ops
+here look at values first, because that is faster where all is well. So a public function that fails
+asks here whether PyTorch would have refused the kinds, and raises PyTorch's error for that instead.
+A call that succeeds never comes here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.base import TensorBase
+from .schema import Argument, FunctionSchema, Type, aten_schemas
+
+OVERFLOW = "Overflow when unpacking long long"
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+# Keywords that every function takes, or that the signature has and the schema does not.
+ALWAYS = {"out", "requires_grad", "dtype", "layout", "device", "pin_memory", "memory_format"}
+
+
+def is_one(value: Any, dtype_kinds: str) -> bool:
+    """Whether a value is a 0-d tensor of such a dtype that needs no gradient: it is a number."""
+    if not isinstance(value, TensorBase) or value._wants_grad or value._array.ndim:
+        return False
+    return value._array.dtype.kind in dtype_kinds
+
+
+def is_whole(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, (int, np.integer)) or is_one(value, "iu") or is_symbol(value)
+
+
+def is_symbol(value: Any) -> bool:
+    """A number that a tracer stands in for."""
+    return type(value).__name__ in ("SymInt", "SymFloat", "SymBool", "Proxy")
+
+
+def is_number(value: Any) -> bool:
+    if isinstance(value, (int, float, complex, np.number, np.bool_)):
+        return True
+    return is_one(value, "biufcV") or is_symbol(value)
+
+
+def is_list_of(value: Any, element: Type, size: int | None) -> bool:
+    """Whether PyTorch takes a value for a list; of numbers it looks at the first one only."""
+    if not isinstance(value, (list, tuple)):
+        return bool(size) and element.word != "Tensor" and fits_type(value, element, None)
+    if element.word == "Tensor" or element.kind() == "OptionalType":
+        return all([fits_type(v, element, None) for v in value])
+    return not value or fits_type(value[0], element, None)
+
+
+def fits_type(value: Any, wanted: Type, size: int | None) -> bool:
+    """Whether a value is of the kind that a schema names; other kinds are not judged."""
+    kind = wanted.kind()
+    if kind == "OptionalType":
+        return value is None or fits_type(value, wanted.getElementType(), size)
+    if kind == "ListType":
+        return is_list_of(value, wanted.getElementType(), size)
+    word = wanted.word
+    if word == "Tensor":
+        return isinstance(value, TensorBase)
+    if word in ("int", "SymInt"):
+        return is_whole(value)
+    if word == "float":
+        return not isinstance(value, complex) and is_number(value)
+    if word in ("Scalar", "complex"):
+        return is_number(value)
+    if word in ("bool", "SymBool"):
+        return isinstance(value, (bool, np.bool_)) or is_one(value, "b") or is_symbol(value)
+    if word == "str":
+        return isinstance(value, str)
+    return True
+
+
+def spoken_kind(wanted: Type) -> str:
+    """What PyTorch's messages call a kind."""
+    if wanted.kind() == "OptionalType":
+        return spoken_kind(wanted.getElementType())
+    if wanted.kind() == "ListType":
+        inner = spoken_kind(wanted.getElementType())
+        return f"tuple of {inner}s"
+    return {"SymInt": "int", "Scalar": "Number", "SymBool": "bool"}.get(wanted.word, wanted.word)
+
+
+def kind_of(value: Any) -> str:
+    """What PyTorch's messages call the kind of a value."""
+    if isinstance(value, TensorBase):
+        return type(value).__name__
+    kind = type(value)
+    if kind.__module__ == "numpy":
+        return f"numpy.{kind.__name__}"
+    return kind.__name__
+
+
+class Matched:
+    """The arguments of a call in the places of a schema."""
+
+    def __init__(self, schema: FunctionSchema, args: tuple[Any, ...], kwargs: Any) -> None:
+        places = [a for a in schema.arguments if not a.kwarg_only]
+        self.values: list[tuple[Argument, int, Any]] = []
+        # `f(1, 2)` where `f((1, 2))` is meant: only the last place can be such a list.
+        spread = len(args) > len(places) and len(places) < 3 and is_sizes(places)
+        if spread:
+            args = (*args[: len(places) - 1], args[len(places) - 1 :])
+        elif len(args) == len(places) and places and is_sizes(places) and not places[-1].N:
+            if not isinstance(args[-1], (list, tuple)) and is_whole(args[-1]):
+                args = (*args[:-1], (args[-1],))
+        self.surplus = len(args) > len(places)
+        for position, (argument, value) in enumerate(zip(places, args, strict=False)):
+            self.values.append((argument, position, value))
+        named = {a.name: a for a in schema.arguments}
+        for name, value in kwargs.items():
+            argument = named.get(name) or named.get("self" if name == "input" else name)
+            if argument is not None:
+                self.values.append((argument, -1, value))
+            elif name not in ALWAYS:
+                self.surplus = True
+        given = {a.name for a, _, _ in self.values}
+        self.missing = [
+            a for a in schema.arguments if a.name not in given and not a.has_default_value()
+        ]
+
+    def misfit(self, method: bool) -> tuple[Argument, int, Any] | None:
+        """The first argument that is not of its kind."""
+        for argument, position, value in self.values:
+            if not fits_type(value, argument.real_type, argument.N):
+                if position == 0 and not method and is_number(value):
+                    continue  # a number may stand for the first tensor of some functions
+                return argument, position, value
+        return None
+
+
+def is_sizes(places: list[Argument]) -> bool:
+    last = places[-1].real_type
+    return last.kind() == "ListType" and last.getElementType().word in ("int", "SymInt")
+
+
+def refusal(
+    name: str, spoken: str, args: tuple[Any, ...], kwargs: dict[str, Any], method: bool
+) -> Exception | None:
+    """PyTorch's error for arguments of the wrong kind or beyond 64 bits; None if they are neither.
+
+    `name` is the op's in the schemas, `spoken` the function's in messages.
+
+    >>> from tapegrad._library.argument_kinds import refusal
+    >>> refusal("trace", "trace", ([],), {}, False)
+    TypeError("trace(): argument 'input' (position 1) must be Tensor, not list")
+    >>> refusal("trace", "trace", (torch.ones(2, 2),), {}, False)
+    >>> refusal("unsqueeze", "unsqueeze", (torch.ones(2), 10**30), {}, False)
+    ValueError('Overflow when unpacking long long')
+    """
+    schemas = aten_schemas(name) or aten_schemas(name.removesuffix("_"))
+    matches = [
+        Matched(schema, args, kwargs)
+        for schema in schemas
+        if all(["Dimname" not in a.words for a in schema.arguments])
+    ]
+    near = [m for m in matches if not m.surplus and not m.missing]
+    if not near:
+        return None
+    wrong = [m.misfit(method) for m in near]
+    for match, misfit in zip(near, wrong, strict=True):
+        if misfit is None:
+            return too_large(spoken, match)
+    if len(near) > 1:
+        shown = args[1:] if method else args
+        kinds = [kind_of(v) for v in shown] + [f"{k}={kind_of(v)}" for k, v in kwargs.items()]
+        return TypeError(
+            f"{spoken}() received an invalid combination of arguments - got ({', '.join(kinds)}), "
+            "but expected one of:\n" + "\n".join([f" * {m}" for m in signatures(matches)])
+        )
+    assert wrong[0] is not None
+    argument, position, value = wrong[0]
+    shown_name = "input" if argument.name == "self" else argument.name
+    place = f" (position {position + (not method)})" if position >= 0 else ""
+    return TypeError(
+        f"{spoken}(): argument '{shown_name}'{place} must be {spoken_kind(argument.real_type)}, "
+        f"not {kind_of(value)}"
+    )
+
+
+def signatures(matches: list[Matched]) -> list[str]:
+    """The parameters of each overload, for a message."""
+    found = []
+    for match in matches:
+        known = [a for a, _, _ in match.values] + match.missing
+        found.append(", ".join([f"{spoken_kind(a.real_type)} {a.name}" for a in known]))
+    return [f"({text})" for text in found]
+
+
+def too_large(spoken: str, match: Matched) -> Exception | None:
+    """The error for an int, alone or in a list, that 64 bits do not hold."""
+    for argument, _, value in match.values:
+        kind = argument.real_type
+        inner = kind
+        while inner.element is not None:
+            inner = inner.element
+        if inner.word not in ("int", "SymInt"):
+            continue
+        if isinstance(value, int) and not LEAST <= value <= MOST:
+            return ValueError(OVERFLOW)
+        for position, each in enumerate(value if isinstance(value, (list, tuple)) else (), 1):
+            if isinstance(each, int) and not LEAST <= each <= MOST:
+                return TypeError(
+                    f"{spoken}(): argument '{argument.name}' failed to unpack the object at pos "
+                    f'{position} with error "{OVERFLOW}"'
+                )
+    return None

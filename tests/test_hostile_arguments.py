@@ -1,0 +1,278 @@
+"""Sizes that no memory holds, counts without end, arrays of NumPy's subclasses, absurd numbers.
+
+The expected values and classes are PyTorch 2.13's answers to the same calls.
+"""
+
+import numpy as np
+import pytest
+
+import tapegrad as torch
+from tapegrad.nn import functional as F
+
+HUGE = 10**30
+
+
+class Mine(np.ndarray):
+    """A user's subclass that answers every question in its own way."""
+
+    def sum(self, *args, **kwargs):
+        return "mine"
+
+    def __mul__(self, other):
+        return "mine"
+
+    def view(self, *args, **kwargs):
+        return "mine"
+
+    def copy(self, *args, **kwargs):
+        return "mine"
+
+
+def mapped(tmp_path):
+    array = np.memmap(tmp_path / "numbers", np.float32, "w+", shape=(2, 2))
+    array[:] = [[1, 2], [3, 4]]
+    return array
+
+
+def subclasses(tmp_path):
+    plain = np.array([[1, 2], [3, 4]], np.float32)
+    return {
+        "memmap": mapped(tmp_path),
+        "matrix": np.ndarray.view(plain.copy(), np.matrix),
+        "masked": np.ma.array(plain.copy(), mask=[[0, 1], [0, 0]]),
+        "recarray": np.ndarray.view(plain.copy(), np.recarray),
+        "mine": np.ndarray.view(plain.copy(), Mine),
+    }
+
+
+KINDS = ["memmap", "matrix", "masked", "recarray", "mine"]
+WAYS = {
+    "from_numpy": torch.from_numpy,
+    "tensor": torch.tensor,
+    "as_tensor": torch.as_tensor,
+    "asarray": torch.asarray,
+    "from_dlpack": torch.from_dlpack,
+    "Tensor": torch.Tensor,
+    "FloatTensor": torch.FloatTensor,
+    "new_tensor": torch.zeros(1).new_tensor,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_array_that_enters_is_plain(kind, way, tmp_path):
+    t = WAYS[way](subclasses(tmp_path)[kind])
+    assert type(t._array) is np.ndarray
+    assert t.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert (t * t).tolist() == [[1.0, 4.0], [9.0, 16.0]]
+    assert t.sum().item() == 10.0 and t.sum().dim() == 0
+    assert torch.stack([t, t]).shape == (2, 2, 2) and torch.cat([t, t]).shape == (4, 2)
+    assert type(t.numpy()) is np.ndarray
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", ["from_numpy", "as_tensor", "asarray", "from_dlpack"])
+def test_memory_of_subclasses_is_shared(kind, way, tmp_path):
+    array = subclasses(tmp_path)[kind]
+    WAYS[way](array)[0, 0] = 7
+    assert np.ndarray.view(array, np.ndarray)[0, 0] == 7
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_subclasses_as_indices_and_operands(kind, tmp_path):
+    array = subclasses(tmp_path)[kind]
+    places = np.ndarray.view(np.array([[0, 1]]), type(array)) if kind != "memmap" else array
+    if kind != "memmap":
+        assert torch.ones(2, 3)[places].shape == (1, 2, 3)
+    assert (torch.ones(2, 2) == np.ndarray.view(np.ones((2, 2)), np.matrix)).all()
+    # PyTorch does not take an array where a tensor is written to.
+    with pytest.raises(TypeError):
+        torch.add(torch.ones(2, 2), 1, out=array)
+
+
+def test_batches_of_a_mapped_file(tmp_path):
+    """The first batch of a training script that reads tokens from a file."""
+    data = np.memmap(tmp_path / "tokens", np.uint16, "w+", shape=(64,))
+    data[:] = np.arange(64)
+    rows = [torch.from_numpy(data[i : i + 8].astype(np.int64)) for i in (0, 8)]
+    assert torch.stack(rows)[1].tolist() == list(range(8, 16))
+
+
+def test_arrays_without_dimensions_are_arrays():
+    """NumPy computes with them, in their own dtype; on the left of an operator they are refused."""
+    x = torch.ones(2)
+    for found in (x * np.array(2.0), x - np.array(2.0), x / np.array(2), x ** np.array(2.0)):
+        assert found.dtype is torch.float64
+    assert (x * np.float64(2)).dtype is torch.float32
+    for refused in (
+        lambda: np.array(2.0) * x,
+        lambda: np.array(2.0) - x,
+        lambda: np.ones(2) + x,
+        lambda: x < np.array(2.0),
+    ):
+        with pytest.raises(TypeError):
+            refused()
+    y = torch.ones(2)
+    y *= np.array(2.0)
+    assert y.dtype is torch.float64
+
+
+def test_an_empty_index_fills_nothing():
+    nothing = torch.zeros(0, dtype=torch.int64)
+    assert torch.tensor(-5).index_fill(0, nothing, 3).item() == -5
+    assert torch.tensor(-5).index_fill_(0, nothing, torch.tensor(3)).item() == -5
+    assert torch.tensor(-5).index_fill(0, torch.tensor([0]), 3).item() == 3
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.arange(2**63 - 1),
+        lambda: torch.arange(2**63),
+        lambda: torch.arange(2**62),
+        lambda: torch.arange(0, float(2**63)),
+        lambda: torch.arange(2**63 - 1, dtype=torch.float32),
+        lambda: torch.arange(0, 1e300),
+        lambda: torch.arange(-1e308, 1e308),
+        lambda: torch.arange(0, 1, 1e-300),
+        lambda: torch.arange(0, 1e19, dtype=torch.int64),
+        lambda: torch.arange(-(2**63), 2**63 - 1),
+        lambda: torch.linspace(0, 1, 2**63 - 1),
+        lambda: torch.linspace(0, 1, 2**62),
+        lambda: torch.logspace(0, 1, 2**63 - 1),
+        lambda: torch.ones(2**40, 2**40),
+        lambda: torch.ones(3).tensor_split(2**40),
+        lambda: torch.zeros(0).chunk(2**40),
+        lambda: torch.mvlgamma(torch.ones(2), 2**62),
+        lambda: torch.special.multigammaln(torch.zeros(0), 2**62),
+        lambda: F.conv2d(torch.ones(1, 2, 4, 4), torch.ones(2, 2, 1, 1), padding=2**62),
+        lambda: F.conv2d(torch.ones(1, 2, 4, 4), torch.ones(2, 2, 1, 1), padding=2**40),
+    ],
+)
+def test_sizes_that_no_memory_holds(make):
+    with pytest.raises(RuntimeError):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.linspace(0, 1, 2**63),
+        lambda: torch.logspace(0, 1, HUGE),
+        lambda: torch.mvlgamma(torch.ones(2), HUGE),
+        lambda: torch.special.multigammaln(torch.ones(2), HUGE),
+        lambda: torch.tensor_split(torch.ones(3), HUGE),
+        lambda: torch.ones(2, 3).transpose(0, HUGE),
+        lambda: torch.ones(2, 3).mean(-HUGE),
+        lambda: torch.ones(3).roll(1, HUGE),
+        lambda: torch.repeat_interleave(torch.ones(3), HUGE),
+        lambda: F.group_norm(torch.ones(2, 4), HUGE),
+        lambda: F.conv2d(torch.ones(1, 2, 4, 4), torch.ones(2, 2, 1, 1), padding=2**63),
+        lambda: F.glu(torch.ones(2, 4), HUGE),
+    ],
+)
+def test_whole_numbers_beyond_64_bits(make):
+    with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+        make()
+
+
+def test_a_stride_beyond_the_input():
+    out = F.conv2d(torch.ones(1, 2, 4, 4), torch.ones(2, 2, 1, 1), stride=2**62)
+    assert out.tolist() == [[[[2.0]], [[2.0]]]]
+
+
+@pytest.mark.parametrize(
+    "call, sentence",
+    [
+        (
+            lambda: F.conv1d(torch.ones(1, 2, 4), torch.ones(2, 2, 0)),
+            "kernel size should be greater than zero, but got kernel_height: 1 kernel_width: 0",
+        ),
+        (
+            lambda: F.conv_transpose1d(torch.ones(1, 2, 4), torch.ones(2, 2, 0)),
+            "kernel size should be greater than zero, but got kernel_height: 1 kernel_width: 0",
+        ),
+        (
+            lambda: torch.zeros(3).index_put(
+                (torch.tensor([1, 0, 1], dtype=torch.uint8),), torch.ones(1)
+            ),
+            "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char",
+        ),
+        (
+            lambda: torch.repeat_interleave(torch.tensor(2)),
+            "repeat_interleave only accept 1D vector as repeat",
+        ),
+    ],
+)
+def test_what_pytorch_refuses(call, sentence):
+    with pytest.raises(RuntimeError) as caught:
+        call()
+    assert str(caught.value).splitlines()[0] == sentence
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.take_along_dim(torch.tensor(1.0), torch.tensor(0), 0),
+        lambda: torch.repeat_interleave(torch.tensor(1.0), torch.tensor(2), 0),
+        lambda: torch.repeat_interleave(torch.tensor(1.0), torch.tensor([2]), 0),
+    ],
+)
+def test_no_dimensions(call):
+    with pytest.raises(IndexError, match="Dimension specified as 0 but tensor has no dimensions"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call, sentence",
+    [
+        (
+            lambda: torch.unsqueeze(torch.ones(3), 0.5),
+            "unsqueeze(): argument 'dim' (position 2) must be int, not float",
+        ),
+        (
+            lambda: torch.ones(3).index_select(float("inf"), torch.tensor([0])),
+            "index_select(): argument 'dim' (position 1) must be int, not float",
+        ),
+        (
+            lambda: torch.linalg.cholesky(torch.eye(2), upper="no"),
+            "linalg_cholesky(): argument 'upper' must be bool, not str",
+        ),
+        (
+            lambda: torch.cholesky_solve(torch.ones(2, 1), torch.eye(2), []),
+            "cholesky_solve(): argument 'upper' (position 3) must be bool, not list",
+        ),
+        (
+            lambda: torch.allclose(torch.ones(2), torch.ones(2), torch.ones(2)),
+            "allclose(): argument 'rtol' (position 3) must be float, not Tensor",
+        ),
+        (
+            lambda: torch.Tensor.numel([]),
+            "descriptor 'numel' for 'torch._C.TensorBase' objects doesn't apply to a 'list' object",
+        ),
+        (
+            lambda: torch.Tensor.detach(()),
+            "descriptor 'detach' for 'torch._C.TensorBase' objects doesn't apply to a 'tuple' "
+            "object",
+        ),
+    ],
+)
+def test_kinds_are_compared_before_values(call, sentence):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert str(caught.value).splitlines()[0] == sentence
+
+
+@pytest.mark.parametrize(
+    "name",
+    """as_subclass data_ptr detach detach_ dim element_size fill_diagonal_ get_device is_complex
+    is_conj is_contiguous is_floating_point is_inference is_neg is_signed lu ndimension nelement
+    numel permute requires_grad_ reshape retain_grad size storage_offset stride to_sparse
+    view""".split(),
+)
+@pytest.mark.filterwarnings("ignore:torch.lu is deprecated")
+@pytest.mark.parametrize("value", [[], (), {}, 1.5, None, "x", np.ones(2), torch.float32], ids=repr)
+def test_methods_of_what_is_no_tensor(name, value):
+    method = getattr(torch.Tensor, name)
+    with pytest.raises(TypeError):
+        method(value, torch.Tensor) if name == "as_subclass" else method(value)
