@@ -19,7 +19,7 @@ from tapegrad import native
 HERE = pathlib.Path(__file__).parent
 ENV = {**os.environ, "PYTHONPATH": str(pathlib.Path(torch.__file__).parent.parent)}
 # Nothing in the library calls these.
-UNUSED = {"picks_f32", "picks_f64", "places"}
+UNUSED = {"picks_f32", "picks_f64", "places", "words"}
 
 pytestmark = pytest.mark.skipif(native.KERNELS is None, reason="there are no kernels in C")
 
