@@ -46,7 +46,8 @@ def call(name: str, *arguments: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:  # some write files
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
-        return {"failures": [f"{name} {arguments}: status {done.returncode}: {done.stderr[-3000:]}"]}
+        said = f"status {done.returncode}: {done.stderr[-3000:]}"
+        return {"failures": [f"{name} {' '.join(arguments)}: {said}"]}
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
