@@ -16,6 +16,8 @@
 #   make libraries    other people's libraries on both, written to docs/libraries.md
 #   make libraries-quick  a part of them that takes a minute or two
 #   make sanitize     the kernels in C under AddressSanitizer and UBSan (GCC, Linux)
+#   make tsan         the same under ThreadSanitizer, with several threads of Python
+#   make fuzz         all that tries to break the library, for FUZZ_SECONDS
 #   make wheel        the sdist, and both wheels built from it, in dist/
 #   make clean        remove everything that was made here
 
@@ -34,6 +36,7 @@ PYTEST_ARGS ?=
 # Which tests: CI empties this to include the slow ones.
 SELECT ?= -m "not slow"
 
+comma := ,
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check
 BUILD_TOOLS = "setuptools>=77" wheel "mypy>=1.19" "numpy>=2"
 PARITY_TOOLS = "pytest>=9" pytest-xdist hypothesis "ml_dtypes>=0.4" expecttest \
@@ -43,7 +46,7 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
 .PHONY: help demo test test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
-    bench-pure bench-page libraries libraries-quick sanitize wheel clean
+    bench-pure bench-page libraries libraries-quick sanitize tsan fuzz wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -120,23 +123,44 @@ libraries-quick: $(VENV_PARITY)/.tools
 	$(call make_venv,$(VENV_LIBRARIES))
 	$(LIBRARIES) --quick
 
-# The kernels of this tree, compiled apart and tested from the sources with the checkers' libraries in
-# front. Python itself leaks by their standards, so leaks are not looked for, nor is it asked how much
-# memory there is: they keep what was freed for a while.
-SANITIZED = build/sanitized/tapegrad
-sanitize: $(VENV)/.tools
-	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/tapegrad build/sanitized/
+# The kernels of this tree, compiled apart into build/$(1) with the checker $(2). Tests then run from
+# the sources with the checkers' libraries in front. Python itself leaks by their standards, so leaks
+# are not looked for, nor is it asked how much memory there is: they keep what was freed for a while.
+define checked_kernels
+	rm -rf build/$(1) && mkdir -p build/$(1) && cp -r src/tapegrad build/$(1)/
+	find build/$(1) -name '*.so' -delete
 	$(CC) -std=gnu11 -O1 -g -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math \
-	  -fsanitize=address,undefined -fno-sanitize-recover=undefined -DTG_ONE_VERSION -shared -fPIC \
+	  -fsanitize=$(2) -fno-sanitize-recover=undefined -DTG_ONE_VERSION -shared -fPIC \
 	  $$($(VENV)/bin/python -c "import numpy, sysconfig as s; \
 	    print('-I' + numpy.get_include(), '-I' + s.get_paths()['include'])") \
-	  $(SANITIZED)/native/c/*.c -o $(SANITIZED)/native/_kernels.so -lpthread -lm
-	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
-	  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
-	  $(VENV)/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider $(wildcard tests/test_native*.py) \
-	    tests/test_compile.py tests/test_compile_memory.py \
+	  build/$(1)/tapegrad/native/c/*.c -o build/$(1)/tapegrad/native/_kernels.so -lpthread -lm
+endef
+
+SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+  PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
+  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
+sanitize: $(VENV)/.tools
+	$(call checked_kernels,sanitized,address$(comma)undefined)
+	$(SANITIZED) $(VENV)/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider \
+	    $(wildcard tests/test_native*.py) tests/test_compile.py tests/test_compile_memory.py \
 	    --deselect tests/test_compile.py::test_a_hundred_thousand_replays_have_flat_memory \
 	    --deselect tests/test_compile_memory.py::test_recording_takes_no_more_memory_than_running
+	$(SANITIZED) $(VENV)/bin/python tests/fuzz/run.py --only layouts --seconds 40
+	$(SANITIZED) $(VENV)/bin/python tests/fuzz/run.py --only files --count 10000 --jobs $(WORKERS)
+
+# Threads of Python that compute at the same time; a data race in C ends the run with status 66. The
+# tests that fork are left out: the checker does not follow a process with threads into its child.
+tsan: $(VENV)/.tools
+	$(call checked_kernels,tsan,thread)
+	TSAN_OPTIONS="exitcode=66 halt_on_error=1 history_size=4" PYTHONPATH=build/tsan \
+	  TAPEGRAD_NATIVE=1 LD_PRELOAD="$$($(CC) -print-file-name=libtsan.so)" \
+	  sh -ec '$(VENV)/bin/python tests/fuzz/run.py --only threads --seconds 40; \
+	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/test_native_threads.py \
+	    -k "not processes"'
+
+FUZZ_SECONDS ?= 120
+fuzz: $(VENV)/.installed
+	$(VENV)/bin/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 # Both wheels come from the sdist, so that a file which it lacks is noticed.
 wheel: $(VENV)/.tools

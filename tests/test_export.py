@@ -129,7 +129,7 @@ def test_files_of_others_run_nothing():
     file = io.BytesIO()
     torch.save({"mark": "tapegrad exported program, 1"}, file)
     file.seek(0)
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="damaged: KeyError: 'nodes'"):
         torch.export.load(file)
     file = io.BytesIO()
     torch.save([1, 2], file)
@@ -141,6 +141,43 @@ def test_files_of_others_run_nothing():
     for target in ("os.system", "torch.load", "torch.ops.aten", "builtins.eval"):
         with pytest.raises((ValueError, AttributeError)):
             looked_up(target)
+
+
+HARM = "seen.append(1)"
+INJECTIONS = {
+    "a default": (2, {"target": f"x = {HARM}"}),
+    "a parameter": (2, {"target": f"x): pass\n{HARM}\ndef g(x"}),
+    "a name": (3, {"name": f"t\n    {HARM}\n    b"}),
+    "a keyword": (3, {"kwargs": {"dict": {f"x={HARM}, y": {"value": 1}}}}),
+    "an attribute": (0, {"op": "get_attr", "target": f'a", {HARM}) or getattr(self, "b'}),
+    "a method": (3, {"op": "call_method", "target": f"t(), {HARM}, p_weight.t"}),
+    "a module": (3, {"op": "call_module", "target": f"t, {HARM}, p_weight.t"}),
+    "a value": (3, {"args": {"tuple": [{"value": [HARM]}]}}),
+    "a function": (3, {"target": "torch.ops.aten.__class__"}),
+    "an op of an op": (3, {"target": "torch.ops.aten.t.__class__"}),
+    "a node twice removed": (3, {"args": {"tuple": [{"node": "nowhere"}]}}),
+}
+
+
+@pytest.mark.parametrize("what", INJECTIONS)
+def test_text_from_a_file_does_not_become_code(what, monkeypatch):
+    """A graph is printed as Python and run: what a file says must not get into that text."""
+    import builtins
+
+    seen = []
+    monkeypatch.setattr(builtins, "seen", seen, raising=False)
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(nn.Linear(3, 2), (torch.ones(1, 3),)), file)
+    file.seek(0)
+    data = torch.load(file)
+    place, change = INJECTIONS[what]
+    data["nodes"][place].update(change)
+    file = io.BytesIO()
+    torch.save(data, file)
+    file.seek(0)
+    with pytest.raises(ValueError, match="damaged|no op|no nodes of the kind"):
+        torch.export.load(file)
+    assert not seen
 
 
 def test_gradients_are_ops_of_the_graph():

@@ -235,7 +235,7 @@ def test_damaged_files(kind: str) -> None:
     thing = [LEGACY[name](torch) for name in ("views", "with_attributes", "legacy_dtypes")]
     thing += [{"a": list(range(40)), "text": "x" * 300}]
     data = saved(thing, FORMATS[kind])
-    random = np.random.default_rng(7)  # more of them: test_hostile_files.py
+    random = np.random.default_rng(7)  # more of them: fuzz/test_files.py
     refused = 0
     tracemalloc.start()
     try:

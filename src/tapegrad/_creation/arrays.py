@@ -28,6 +28,10 @@ NEGATIVE_STRIDE = (
     "are not currently supported. (You can probably work around this by making a copy of your "
     "array  with array.copy().) "
 )
+ODD_STRIDE = (
+    "given numpy array strides not a multiple of the element byte size. Copy the numpy array to "
+    "reallocate the memory."
+)
 BYTE_ORDER = (
     "given numpy array has byte order different from the native byte order. Conversion between "
     "byte orders is currently not supported."
@@ -99,10 +103,13 @@ def checked_array(array: Any) -> Any:
     if type(array) is not np.ndarray:
         array = np.ndarray.view(array, np.ndarray)
     dtypes.of(array.dtype)
-    if not array.dtype.isnative:
-        raise ValueError(BYTE_ORDER)
+    size = array.itemsize
+    if any([s % size for s in array.strides]):
+        raise ValueError(ODD_STRIDE)
     if any([s < 0 for s in array.strides]):
         raise ValueError(NEGATIVE_STRIDE)
+    if not array.dtype.isnative:
+        raise ValueError(BYTE_ORDER)
     return array
 
 

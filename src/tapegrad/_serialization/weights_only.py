@@ -10,6 +10,7 @@ from __future__ import annotations
 import _compat_pickle
 import pickle
 import struct
+import sys
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -25,7 +26,11 @@ from .names import public_name
 from .storage_bytes import TYPES, UNTYPED, brief
 
 LONGEST_NAME = 4096
-LARGEST_KEY = 128
+# The parts of one key, and how many different keys may have one hash: hashing recurses and a
+# dictionary compares all keys of one hash, so that a small file could take all stack or all time.
+LARGEST_KEY, MOST_OF_ONE_HASH = 128, 64
+# Ints of smaller magnitude are their own hash.
+DISTINCT_HASHES = sys.hash_info.modulus
 CHUNK = 1 << 20
 # How much calls may copy in all: this much, or so many times the bytes that were read.
 FREE_COPIES, MOST_COPIES = 1 << 24, 16
@@ -105,7 +110,10 @@ class Allowed:
             raise UnpicklingError(
                 f"Trying to call {named(function)} with arguments that checkpoints do not have"
             )
-        return found[0](*args)
+        try:
+            return found[0](*args)
+        except OverflowError as error:
+            raise UnpicklingError(f"Trying to call {named(function)}: {error}") from None
 
 
 def names_of(thing: Any) -> list[str]:
@@ -191,6 +199,8 @@ class WeightsUnpickler:
         self.marked: list[list[Any]] = []
         self.protocol = PROTOCOL
         self.copied = 0
+        self.key_of_hash: dict[int, Any] = {}
+        self.colliding: dict[int, set[Any]] = {}
 
     def load(self) -> Any:
         take, handlers = self.source.take, HANDLERS
@@ -287,7 +297,9 @@ class WeightsUnpickler:
                 self.pay_for(value)
             if args and any([function is kind for kind in (set, OrderedDict, Counter)]):
                 for entry in args[0] if isinstance(args[0], (list, tuple, set)) else ():
-                    self.check_key(entry)
+                    # An OrderedDict hashes the first of two items; pairs may be lists.
+                    is_pair = function is OrderedDict and isinstance(entry, (list, tuple))
+                    self.check_key(entry[0] if is_pair and entry else entry)
         self.stack.append(self.allowed.call(function, args))
 
     def new_object(self) -> None:
@@ -297,7 +309,7 @@ class WeightsUnpickler:
             if not isinstance(cls, type) or not isinstance(args, tuple):
                 raise UnpicklingError(f"Trying to create new object for {named(cls)}")
             self.stack.append(cls.__new__(cls, *args))
-        elif args == ():
+        elif type(args) is tuple and not args:
             self.stack.append(self.allowed.call(cls, args))
         else:
             raise UnpicklingError(
@@ -325,7 +337,8 @@ class WeightsUnpickler:
         pid = self.pop()
         if not isinstance(pid, tuple) or not pid:
             raise UnpicklingError(f"saved_id must be a tuple, got {type(pid).__name__}")
-        if pid[0] not in ("storage", b"storage") or self.persistent_load is None:
+        is_storage = type(pid[0]) in (str, bytes) and pid[0] in ("storage", b"storage")
+        if not is_storage or self.persistent_load is None:
             raise UnpicklingError(
                 f"Only persistent_load of storage is allowed, but got {type(pid[0])}"
             )
@@ -389,7 +402,14 @@ class WeightsUnpickler:
                 raise UnpicklingError("the pickle is damaged: it makes too much of too little")
 
     def check_key(self, key: Any) -> None:
-        """Tuples of tuples of the same tuple take for ever to hash, or more stack than there is."""
+        """Refuse a key before it is hashed if that could exhaust the stack, or take for ever.
+
+        Tuples of tuples of one tuple have exponentially many parts; hashes of numbers and of
+        tuples are not random, so that a file can choose keys that all collide.
+        """
+        kind = type(key)
+        if kind is str or kind is bytes or (kind is int and abs(key) < DISTINCT_HASHES):
+            return
         seen, parts = 0, [key] if isinstance(key, tuple) else []
         while parts:
             part = parts.pop()
@@ -397,6 +417,14 @@ class WeightsUnpickler:
             if seen > LARGEST_KEY:
                 raise UnpicklingError("the pickle is damaged: a key has too many parts")
             parts += [inner for inner in part if isinstance(inner, tuple)]
+        code = hash(key)
+        known = self.key_of_hash.setdefault(code, key)
+        if known is key or known == key:
+            return
+        others = self.colliding.setdefault(code, set())
+        others.add(key)
+        if len(others) > MOST_OF_ONE_HASH:
+            raise UnpicklingError("the pickle is damaged: too many of its keys have one hash")
 
     # ------------------------------------------------------------------ the memo
 

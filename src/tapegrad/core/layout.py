@@ -77,7 +77,9 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
         offset -= address(array) - address(root)
         flat = np.lib.stride_tricks.as_strided(array, (), ())
         place = (address(flat) + offset, False)
-        return np.asarray(Interface(array, place, shape, strides))
+        found = np.asarray(Interface(array, place, shape, strides))
+        # An interface cannot name bfloat16: it comes back as bytes of no type.
+        return found if found.dtype == array.dtype else found.view(array.dtype)
 
 
 class Interface:

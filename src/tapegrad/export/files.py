@@ -5,11 +5,13 @@ The format is our own. Nothing in a file is run when it is loaded.
 
 from __future__ import annotations
 
+import keyword
 import operator
 from typing import Any
 
 import tapegrad as tg
 
+from .._ops import OpOverload
 from ..fx import Graph, GraphModule, Node
 from ..nn.modules.module import Module
 from ..utils import _pytree
@@ -29,6 +31,7 @@ __all__ = ["load", "save"]
 MARK = "tapegrad exported program, 1"
 # What arguments of ops may be beside numbers, words and nodes: by the names in torch.
 NAMED = (tg.dtype, tg.memory_format, tg.layout)
+PLAIN = (bool, int, float, complex, str)
 
 
 def save(ep: ExportedProgram, f: Any, **options: Any) -> None:
@@ -90,15 +93,40 @@ def load(f: Any, **options: Any) -> ExportedProgram:
         raise ValueError(
             "this is no file of tapegrad's torch.export.save; PyTorch's .pt2 files are not read"
         )
+    try:
+        return rebuilt(data)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise ValueError(f"the exported program is damaged: {brief(error)}") from error
+
+
+def brief(error: Exception) -> str:
+    return f"{type(error).__name__}: {error!s:.200}"
+
+
+def rebuilt(data: dict[str, Any]) -> ExportedProgram:
+    """The program that a file describes.
+
+    GraphModule prints a graph as Python and runs the text: only names and plain values get there.
+    """
     graph, nodes = Graph(), dict[str, Node]()
     for row in data["nodes"]:
         target = row["target"]
         if row["op"] == "call_function":
             target = looked_up(target)
+        elif row["op"] in ("placeholder", "output"):
+            checked_name(target)
+        elif row["op"] == "get_attr":
+            for part in target.split("."):
+                checked_name(part)
+        else:
+            raise ValueError(f"an exported program has no nodes of the kind {row['op']!r:.80}")
         args, kwargs = decode(row["args"], nodes), decode(row["kwargs"], nodes)
-        node = graph.create_node(row["op"], target, args, kwargs, name=row["name"])
+        if not isinstance(args, tuple) or not isinstance(kwargs, dict):
+            raise ValueError("the exported program is damaged: a node's arguments are no tuple")
+        name = checked_name(row["name"])
+        node = graph.create_node(row["op"], target, args, kwargs, name=name)
         node.meta["val"] = meant(row["like"])
-        nodes[row["name"]] = node
+        nodes[name] = node
     root = Module()
     for name, value in data["graph_constants"].items():
         root.register_buffer(name, value)
@@ -118,6 +146,13 @@ def load(f: Any, **options: Any) -> ExportedProgram:
     )
 
 
+def checked_name(name: Any) -> str:
+    """A name from a file that becomes part of a program's text."""
+    if type(name) is not str or not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"the exported program is damaged: {name!r:.80} is no name")
+    return name
+
+
 def spelled(target: Any) -> str:
     if isinstance(target, str):
         return target
@@ -134,6 +169,8 @@ def looked_up(target: str) -> Any:
     found: Any = tg
     for part in path:
         found = getattr(found, part)
+    if not isinstance(found, OpOverload):
+        raise ValueError(f"{target!r} is no op")
     return found
 
 
@@ -170,7 +207,7 @@ def encode(value: Any) -> Any:
         return {"device": str(value)}
     if isinstance(value, NAMED):
         return {"torch": str(value).removeprefix("torch.")}
-    if value is None or isinstance(value, (bool, int, float, complex, str)):
+    if value is None or isinstance(value, PLAIN):
         return {"value": value}
     raise TypeError(f"{value!r} cannot be saved with a graph")
 
@@ -183,7 +220,7 @@ def decode(row: Any, nodes: dict[str, Node]) -> Any:
         made = [decode(each, nodes) for each in value]
         return made if kind == "list" else tuple(made) if kind == "tuple" else slice(*made)
     if kind == "dict":
-        return {name: decode(each, nodes) for name, each in value.items()}
+        return {checked_name(name): decode(each, nodes) for name, each in value.items()}
     if kind == "device":
         return tg.device(value)
     if kind == "torch":
@@ -191,4 +228,6 @@ def decode(row: Any, nodes: dict[str, Node]) -> Any:
         if not isinstance(found, NAMED):
             raise ValueError(f"{value!r} is no dtype, layout or memory format")
         return found
+    if kind != "value" or not (value is None or type(value) in PLAIN):
+        raise ValueError(f"the exported program is damaged: {kind!r:.80} of a node")
     return value

@@ -1,8 +1,10 @@
 /* Kernel: a C kernel as a Python callable, `kernel(arrays, sizes, numbers)`.
 
    Arrays are given by their memory alone (None is NULL). What they must be like is for the caller to
-   see to: native/overrides checks dtype, layout and bounds before it calls. */
+   see to: native/overrides checks dtype, layout and bounds before it calls. Alignment is seen to
+   here, where all arrays pass: elements at addresses that their type may not have are copied. */
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels.h"
@@ -53,6 +55,95 @@ int tg_clear_first(tg_again function, void *context, const char *out, int64_t by
     return g->sizes[5] = 1;
 }
 
+/* ------------------------------------------------------------------ misaligned arrays */
+
+/* A call with arrays that are not aligned: how much memory each of them spans, and how much of that
+   lies before its first element; 0 bytes: it is given as it is. */
+typedef struct {
+    given call;
+    int64_t bytes[MOST_ARGUMENTS], before[MOST_ARGUMENTS];
+    int count;
+} misaligned;
+
+#define ALIGNMENT 64
+
+/* The call on aligned copies, which lie as the arrays do; then the bytes that it has changed are
+   copied back. Two copies of each array tell which: arrays may overlap, or have gaps. */
+static int again_on_copies(void *context) {
+    const misaligned *m = context;
+    given call = m->call;
+    char *rooms[MOST_ARGUMENTS] = {0};
+    int done = 1;
+    for (int i = 0; i < m->count && done; i++) {
+        if (!m->bytes[i])
+            continue;
+        const size_t bytes = (size_t)m->bytes[i];
+        rooms[i] = malloc(2 * bytes + ALIGNMENT);
+        if (!rooms[i]) {
+            done = 0;
+            break;
+        }
+        const char *from = (char *)m->call.pointers[i] - m->before[i];
+        char *room = rooms[i] + bytes;
+        room += -(uintptr_t)(room + m->before[i]) % ALIGNMENT;
+        memcpy(rooms[i], from, bytes);
+        memcpy(room, from, bytes);
+        call.pointers[i] = room + m->before[i];
+    }
+    if (done)
+        call.function(call.pointers, call.sizes, call.numbers);
+    for (int i = 0; i < m->count; i++) {
+        if (!rooms[i])
+            continue;
+        char *to = (char *)m->call.pointers[i] - m->before[i];
+        const char *now = (char *)call.pointers[i] - m->before[i];
+        for (int64_t k = 0; k < m->bytes[i] && done; k++)
+            if (now[k] != rooms[i][k])
+                to[k] = now[k];
+        free(rooms[i]);
+    }
+    return done;
+}
+
+/* Note what an array spans; -1 if its strides are no multiples of its elements, as kernels count. */
+static int span(misaligned *m, int i, PyArrayObject *x) {
+    int64_t low = 0, high = PyArray_ITEMSIZE(x);
+    m->bytes[i] = m->before[i] = 0;
+    if (PyArray_SIZE(x) == 0)
+        return 0;
+    for (int d = 0; d < PyArray_NDIM(x); d++) {
+        const int64_t reach = (PyArray_DIM(x, d) - 1) * PyArray_STRIDE(x, d);
+        if (reach && PyArray_STRIDE(x, d) % PyArray_ITEMSIZE(x))
+            return -1;
+        *(reach < 0 ? &low : &high) += reach;
+    }
+    m->bytes[i] = high - low;
+    m->before[i] = -low;
+    return 0;
+}
+
+static PyObject *call_misaligned(const Kernel *self, void *const *pointers, const int64_t *sizes,
+                                 const double *numbers, PyObject *arrays) {
+    misaligned m = {.call.function = self->function, .count = (int)PyTuple_GET_SIZE(arrays)};
+    memcpy(m.call.pointers, pointers, (size_t)m.count * sizeof *pointers);
+    memcpy(m.call.sizes, sizes, sizeof m.call.sizes);
+    memcpy(m.call.numbers, numbers, sizeof m.call.numbers);
+    for (int i = 0; i < m.count; i++) {
+        PyArrayObject *x = (PyArrayObject *)PyTuple_GET_ITEM(arrays, i);
+        if (pointers[i] && !PyArray_ISALIGNED(x) && span(&m, i, x) < 0)
+            return PyErr_Format(PyExc_TypeError, "%s: elements of array %d overlap in part",
+                                self->name, i + 1);
+    }
+    if (tg_is_taping() &&
+        tg_tape(again_on_copies, &m, sizeof m, &PyTuple_GET_ITEM(arrays, 0), m.count) < 0)
+        return NULL;
+    int done;
+    Py_BEGIN_ALLOW_THREADS done = again_on_copies(&m);
+    Py_END_ALLOW_THREADS return done ? Py_NewRef(Py_None) : PyErr_NoMemory();
+}
+
+/* ------------------------------------------------------------------ for Python */
+
 static int tape(const Kernel *self, void *const *pointers, const int64_t *sizes,
                 const double *numbers, PyObject *arrays) {
     given g = {.function = self->function};
@@ -69,6 +160,7 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
     void *pointers[MOST_ARGUMENTS];
     int64_t sizes[MOST_ARGUMENTS] = {0};
     double numbers[MOST_ARGUMENTS] = {0};
+    int is_aligned = 1;
     if (names || given < 2 || given > 3)
         return PyErr_Format(PyExc_TypeError, "%s: arrays, sizes and numbers are wanted", self->name);
     for (Py_ssize_t i = 0; i < given; i++)
@@ -80,6 +172,7 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
         if (x != Py_None && !PyArray_Check(x))
             return PyErr_Format(PyExc_TypeError, "%s: array %zd is none", self->name, i + 1);
         pointers[i] = x == Py_None ? NULL : PyArray_DATA((PyArrayObject *)x);
+        is_aligned &= x == Py_None || PyArray_ISALIGNED((PyArrayObject *)x);
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args[1]); i++)
         sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(args[1], i));
@@ -87,6 +180,8 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
         numbers[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(args[2], i));
     if (PyErr_Occurred())
         return NULL;
+    if (!is_aligned)
+        return call_misaligned(self, pointers, sizes, numbers, args[0]);
     if (tg_is_taping() && tape(self, pointers, sizes, numbers, args[0]) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS self->function(pointers, sizes, numbers);

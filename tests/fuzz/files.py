@@ -1,7 +1,9 @@
-"""Files made to do harm, and what reading them does: run as `hostile.py KIND COUNT SEED`.
+"""Files made to do harm, and what reading them does: run as `files.py KIND COUNT SEED`.
 
-One process for many files: its memory is limited, an alarm ends what hangs, and an audit hook
-notices whatever a file would run, write or connect to. Prints how the files ended, as JSON.
+KIND is `zip` or `legacy` (both formats of torch.save), `pickles` (random programs for the
+unpickler), `exported` (torch.export.save), `npz` or `safetensors`. One process reads many files:
+its memory is limited, a timer ends what hangs, and an audit hook notices whatever a file would
+run, write or connect to. Prints how the files ended, as JSON.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import Any
 import numpy as np
 
 import tapegrad as torch
+from tapegrad._serialization.weights_only import BUILT_IN
 
 # What reading a damaged file may raise; the pages say so.
 CLEAR = (RuntimeError, pickle.UnpicklingError, EOFError, TypeError, ValueError)
@@ -39,10 +42,11 @@ NUMBERS = [
     b"\0\0\1",
 ]
 ROOM = 1 << 29  # bytes that reading may take
-SECONDS = 30
+SECONDS = 20  # of the processor, for one file
 WATCHED = ("os.system", "os.exec", "os.fork", "os.posix_spawn", "os.remove", "os.rename")
 WATCHED += ("subprocess.Popen", "socket.connect", "shutil.rmtree", "pty.spawn", "ctypes.dlopen")
 seen: list[str] = []
+NAMES = sorted(BUILT_IN)
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -167,42 +171,150 @@ def running(draw: random.Random) -> bytes:
     return archived(content) if draw.random() < 0.7 else content
 
 
+def nested(times: int) -> bytes:
+    """A tuple of two times the same tuple, and so on: it prints, and hashes, for ever."""
+    return b")q\0" + b"h\0\x86q\0" * times
+
+
+def colliding(count: int, kind: int) -> bytes:
+    """A dict of keys that are all different and have one hash."""
+    modulus = sys.hash_info.modulus
+    if kind == 0:
+        keys = [b"\x8a\x0b" + (modulus * (i + 1)).to_bytes(11, "little") for i in range(count)]
+    else:
+        pairs = [
+            struct.pack(">d", -1000003.0 * i) + b"G" + struct.pack(">d", i) for i in range(count)
+        ]
+        keys = [b"cbuiltins\ncomplex\n(G" + pair + b"tR" for pair in pairs]
+    return b"}(" + b"".join([key + b"N" for key in keys]) + b"u"
+
+
 def exploding(draw: random.Random) -> bytes:
     """Little that asks for much: packed zeros, shared parts, huge sizes, keys without end."""
-    kind = draw.randrange(9)
     deep = draw.randint(60, 2000)
-    if kind == 0:  # a record that unpacks to a gigabyte
-        return claimed("archive/data/0", packed_zeros(), 1 << 30, pickled(storage(1 << 28, "0")))
-    if kind == 1:  # a tensor larger than its record
-        return archived(
+    tall = b")" + b"\x85" * draw.choice([500, 20_000])
+    ordered, a_set = b"ccollections\nOrderedDict\n", b"cbuiltins\nset\n"
+    kinds: list[Callable[[], bytes]] = [
+        # A record that unpacks to a gigabyte.
+        lambda: claimed("archive/data/0", packed_zeros(), 1 << 30, pickled(storage(1 << 28, "0"))),
+        # A tensor larger than its record.
+        lambda: archived(
             pickled(storage(draw.choice([1 << 40, 1 << 61, -1, 100]), "0")), **{"0": b""}
+        ),
+        # Keys that take for ever to hash, or need more stack than there is, in every container.
+        lambda: archived(pickled(b"}", draw.choice([nested(deep), tall]), b"K\1s")),
+        lambda: archived(pickled(b"}(", draw.choice([nested(deep), tall]), b"K\1u")),
+        lambda: archived(pickled(a_set, b"(](", draw.choice([nested(deep), tall]), b"etR")),
+        lambda: archived(pickled(ordered, b"(](](", draw.choice([nested(deep), tall]), b"K\1eetR")),
+        lambda: archived(
+            pickled(ordered, b"(](", draw.choice([nested(deep), tall]), b"K\1\x86etR")
+        ),
+        # Messages that would never end.
+        lambda: archived(
+            pickled(
+                b"]q\0" + b"](h\0h\0eq\0" * deep,
+                draw.choice([b"(" + text("storage") + b"h\0h\0h\0h\0tQ", b"h\0(tR", b"h\0h\0b"]),
+            )
+        ),
+        # A long text, encoded again and again.
+        lambda: archived(
+            pickled(
+                b"](c_codecs\nencode\nq\0",
+                *(text("x" * (1 << 18)) + b"q\1", text("latin1") + b"q\2", b"\x86R"),
+                b"h\0h\1h\2\x86R" * 8000 + b"e",
+            )
+        ),
+        # Lists in lists, and keys that collide.
+        lambda: archived(pickled(b"](" * deep, b"e" * deep)),
+        lambda: archived(pickled(colliding(20_000, draw.randrange(2)))),
+        # Elements, strides and offsets that are not there.
+        lambda: archived(
+            pickled(storage(5, "0").replace(b"K\0", b"M\xff\xff")), **{"0": bytes(20)}
+        ),
+    ]
+    return draw.choice(kinds)()
+
+
+class Pickles:
+    """Random programs for the unpickler: allowed names, called with arguments of all kinds."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw = draw
+        self.memo = 0
+
+    def number(self) -> bytes:
+        draw = self.draw
+        value = draw.choice([0, 1, 2, 3, 5, 12, 255, 1 << 31, 1 << 40, (1 << 63) - 1, 1 << 64])
+        value *= draw.choice([1, 1, 1, -1])
+        data = value.to_bytes(10, "little", signed=True)
+        return draw.choice([b"\x8a\x0a" + data, b"K" + data[:1], b"\x8a\xff" + b"\x7f" * 255])
+
+    def leaf(self) -> bytes:
+        draw = self.draw
+        kinds = [
+            b"N",
+            b"\x88",
+            b"\x89",
+            b")",
+            b"]",
+            b"}",
+            text("storage"),
+            text("latin1"),
+            text("cpu"),
+        ]
+        kinds += [text("x" * draw.randrange(20)), b"G" + draw.randbytes(8), self.number()]
+        kinds += [self.number(), self.name(), self.name(), storage(draw.choice([5, 5, 0, -1]), "0")]
+        kinds += [nested(draw.randrange(200)), b")" + b"\x85" * draw.randrange(3000)]
+        if self.memo:
+            kinds += [b"h" + bytes([1 + draw.randrange(self.memo)])] * 4
+        return draw.choice(kinds)
+
+    def name(self) -> bytes:
+        module, _, name = self.draw.choice(NAMES).rpartition(".")
+        return f"c{module}\n{name}\n".encode()
+
+    def value(self, depth: int) -> bytes:
+        draw = self.draw
+        if depth == 0 or draw.random() < 0.3:
+            return self.leaf()
+        several = [self.value(depth - 1) for _ in range(draw.randrange(5))]
+        whole = b"".join(several)
+        made = draw.choice(
+            [
+                b"(" + whole + b"t",
+                b"](" + whole + b"e",
+                b"}(" + whole + b"u",
+                self.name() + b"(" + whole + b"tR",
+                self.name() + b"(" + whole + b"t\x81",
+                self.name() + b"(](" + whole + b"etR",
+                self.name() + b"(](](" + whole + b"eetR",
+                b"ccollections\nOrderedDict\n)R" + self.value(depth - 1) + b"b",
+                b"(" + text("storage") + whole + b"tQ",
+                b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage(5, "0") + whole + b"tR",
+                b"ctorch._utils\n_rebuild_from_type_v2\n("
+                + self.name()
+                + self.name()
+                + whole
+                + b"tR",
+            ]
         )
-    if kind == 2:  # a key that takes for ever to hash
-        return archived(pickled(b"})q\0", b"h\0h\0\x86q\0" * deep, b"K\1s"))
-    if kind == 3:  # one that needs more stack than there is
-        return archived(pickled(b"})", b"\x85" * draw.choice([500, 200_000]), b"K\1s"))
-    if kind == 4:  # a message about it would never end
-        nested = b"]q\0" + b"](h\0h\0eq\0" * deep
-        forms = [b"(" + text("storage") + b"h\0h\0h\0h\0tQ", b"h\0(tR", b"h\0h\0b"]
-        return archived(pickled(nested, draw.choice(forms)))
-    if kind == 5:  # a long text, encoded again and again
-        words = [text("x" * (1 << 20)) + b"q\1", text("latin1") + b"q\2"]
-        head = b"](c_codecs\nencode\nq\0" + b"".join(words) + b"\x86R"
-        return archived(pickled(head, b"h\0h\1h\2\x86R" * 2000, b"e"))
-    if kind == 6:  # a set of such keys
-        return archived(pickled(b"cbuiltins\nset\n(](", b")q\0", b"h\0h\0\x86q\0" * deep, b"etR"))
-    if kind == 7:  # lists in lists
-        return archived(pickled(b"](" * deep, b"e" * deep))
-    # A number of elements, strides and offsets that are not there.
-    return archived(pickled(storage(5, "0").replace(b"K\0", b"M\xff\xff")), **{"0": bytes(20)})
+        if self.memo < 250 and draw.random() < 0.4:
+            self.memo += 1
+            made += b"q" + bytes([self.memo])
+        return made
+
+
+def pickle_file(draw: random.Random, data: bytes) -> bytes:
+    content = pickled(Pickles(draw).value(draw.randrange(1, 5)))
+    return archived(content, **{"0": draw.randbytes(20)})
 
 
 @functools.cache
 def packed_zeros() -> bytes:
-    """A gigabyte of zeros, deflated."""
+    """A gigabyte of zeros, deflated: one packed mebibyte, many times."""
     packer = zlib.compressobj(9, wbits=-15)
-    zeros = bytes(1 << 20)
-    return b"".join([packer.compress(zeros) for _ in range(1 << 10)]) + packer.flush()
+    once = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    return once * (1 << 10) + packer.flush()
 
 
 def claimed(name: str, packed: bytes, size: int, content: bytes) -> bytes:
@@ -247,7 +359,7 @@ def pt_file(draw: random.Random, data: bytes) -> bytes:
         return repacked(data, draw, draw.choice(["data.pkl", "version", "data/0", "byteorder"]))
     if kind == 1:
         return running(draw)
-    if kind == 2 and draw.random() < 0.3:
+    if kind == 2 and draw.random() < 0.1:
         return exploding(draw)
     return damaged(data, draw)
 
@@ -301,10 +413,51 @@ def safetensors_file(draw: random.Random, data: bytes) -> bytes:
     return struct.pack("<Q", stated) + text + data[8 + size :]
 
 
+def exported() -> bytes:
+    file = io.BytesIO()
+    layers = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    torch.export.save(torch.export.export(layers, (torch.ones(1, 3),)), file)
+    return file.getvalue()
+
+
+def read_exported(data: bytes) -> Any:
+    return torch.export.load(io.BytesIO(data))
+
+
+def exported_file(draw: random.Random, data: bytes) -> bytes:
+    """A program in which one entry, somewhere, is something else."""
+    if draw.random() < 0.2:
+        return damaged(data, draw)
+    program = torch.load(io.BytesIO(data))
+    place: Any = program
+    path: list[Any] = []
+    while isinstance(place, (dict, list)) and place and (not path or draw.random() < 0.9):
+        path.append(draw.choice(list(place) if isinstance(place, dict) else range(len(place))))
+        place = place[path[-1]]
+    wrong = [None, -1, 1 << 70, 2.5, "", "x", "import os", "x = open('harm', 'w')", [], {}, ()]
+    wrong += ["x): pass\nopen('harm', 'w')\ndef f(x", 'a", open("harm", "w")) or getattr(self, "b']
+    wrong += ["torch.ops.aten.__class__.__base__", "torch.ops.aten.t.default", "call_method"]
+    wrong += [torch.float32, torch.ones(2), {"node": "x"}, {"value": [1]}, [["tensor", [1 << 40]]]]
+    target: Any = program
+    for step in path[:-1]:
+        target = target[step]
+    if draw.random() < 0.2 and isinstance(target, dict):
+        target[draw.choice(wrong[4:8])] = target.pop(path[-1])
+    else:
+        target[path[-1]] = draw.choice(wrong)
+    file = io.BytesIO()
+    torch.save(program, file)
+    return file.getvalue()
+
+
 def original(kind: str) -> tuple[bytes, Callable[..., Any], Callable[..., Any], Any]:
     if kind in ("zip", "legacy"):
         make = pt_file if kind == "zip" else lambda draw, data: damaged(data, draw)
         return saved(kind == "zip"), make, read_pt, CLEAR
+    if kind == "pickles":
+        return saved(True), pickle_file, read_pt, CLEAR
+    if kind == "exported":
+        return exported(), exported_file, read_exported, (*CLEAR, NotImplementedError)
     if kind == "npz":
         file = io.BytesIO()
         np.savez(file, **tensors())
@@ -322,17 +475,19 @@ def main(kind: str, count: int, seed: int) -> dict[str, Any]:
     data, make, read, clear = original(kind)
     read(data)
     warnings.simplefilter("ignore")
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, resource.RLIM_INFINITY))
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # which maps terabytes for itself
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, resource.RLIM_INFINITY))
     sys.addaudithook(watch)
     ends: collections.Counter[str] = collections.Counter()
     failures: list[str] = []
     for i in range(count):
         hostile = make(random.Random(f"{seed}, {i}"), data)
-        allowed = int(kind == "safetensors")  # the file itself is written
+        # Safetensors are written to a file first.
+        allowed = int(kind == "safetensors")
         seen.clear()
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends the process
         try:
             read(hostile)
         except clear as error:
@@ -343,7 +498,7 @@ def main(kind: str, count: int, seed: int) -> dict[str, Any]:
             failures.append(f"{i}: {type(error).__name__}: {error!s:.200}")
         else:
             ends["loaded"] += 1
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         if len(seen) > allowed:
             failures.append(f"{i}: {seen}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
