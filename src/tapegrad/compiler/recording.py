@@ -151,7 +151,7 @@ class Recording:
         if not keeps_all:
             recorder.forget()
         effects = [i for i, step in enumerate(steps) if step.has_effects]
-        places = [i for i, step in enumerate(steps) if type(step) is Decision]
+        places = [i for i, step in enumerate(steps) if isinstance(step, Decision)]
         self.first_effect = effects[0] if effects else len(steps)
         if places:  # before the last of them nothing is done but that numbers are drawn
             self.first_effect = max(self.first_effect, places[-1] + 1)

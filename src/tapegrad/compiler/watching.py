@@ -72,8 +72,11 @@ class Seen:
         hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
         owners = self.guards.kept_apart
+        as_they_are = [v for t, v in zip(self.inputs, values, strict=True) if t is None]
+        there = [*self.guards.tensors, *[v for v in as_they_are if is_tensor(v)]]
+        there += [] if behind is None else behind.leaves
         self.recorder = recorder = Recorder(
-            function, fixed, self.guards.tensors, leaves, owners, keeps_steps, keeps_values
+            function, fixed, there, leaves, owners, keeps_steps, keeps_values
         )
         recorder.idle = idle
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
@@ -193,10 +196,10 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
     if recorder.trouble:
         return recorder.trouble, recorder.where
-    if recorder.answers:
+    if any([isinstance(step, Decision) for step in recorder.steps]):
         ordered = decided_first(recorder.steps, recorder.is_made)
         if ordered is None:
-            last = [step for step in recorder.steps if type(step) is Decision][-1]
+            last = [step for step in recorder.steps if isinstance(step, Decision)][-1]
             recorder.places = [last.place]
             return "a value is handed to Python", last.where
         recorder.steps = ordered
@@ -233,6 +236,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             if is_new_object(r, guards):
                 return f"it returns a {type(r).__name__}", None
             continue
+        if not r._special and not recorder.is_known(r._array):
+            return "it returns a tensor that was computed outside of ops", None
         if r._special or (type(r) is not TENSOR.cls and recorder.is_made(r._array)):
             return f"it returns a {type(r).__name__}", None
         if any([r is t for t in inputs]):
