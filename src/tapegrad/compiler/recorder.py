@@ -97,6 +97,7 @@ class Recorder(OpMode):
         self.behind: list[Any] = []  # those of them that go on behind the arguments
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
+        self.is_foreign = False  # because of a value from elsewhere
         self.places: list[Place] = []  # in the function itself; others of the kind come after
         # By id: memory that the recorded call fills.
         self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
@@ -186,6 +187,7 @@ class Recorder(OpMode):
         """
         if self.is_known(array):
             return True
+        self.is_foreign |= not self.trouble
         self.give_up(
             f"{what}, which was computed outside of ops or cannot be found before the call"
         )
