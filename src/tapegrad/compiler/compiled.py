@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import os
 import re
 import threading
 import time
@@ -22,7 +24,17 @@ from ..native import KERNELS
 from ..nn.modules.module import Module
 from ..utils import _pytree as pytree
 from . import set_stance
-from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
+from .arguments import (
+    ANY_FLOAT,
+    OVERLAP,
+    Same,
+    around,
+    flat,
+    has_stand_in,
+    is_float,
+    is_tensor,
+    signature,
+)
 from .behind import BehindStep
 from .calls import Place, body_of, in_the_place_of
 from .decisions import IN_A_ROW, SOME, OtherAnswer
@@ -53,6 +65,10 @@ FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
 FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
 FEWEST_IN_A_ROW = 3  # the same behind another piece: the tape goes on without other nodes
+FIRST_CALLS = 3  # of a recording, which are no replays
+SOME_CALLS = 64  # from which on comparisons may take a hundredth of the time
+RARELY = 100  # times as long as a comparison, that replays take in between
+MOST_BETWEEN = 4096  # calls that are not compared with an ordinary one
 LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
 
@@ -75,6 +91,7 @@ class Compiled:
         self.function = function
         self.fullgraph = fullgraph
         self.check = check
+        self.verifies = os.environ.get("TAPEGRAD_COMPILE_VERIFY", "1") != "0"
         self.recordings: dict[Any, Recording] = {}
         self.resting: dict[Any, list[Recording]] = {}  # those that held before something changed
         self.lock = new_rlock()
@@ -94,12 +111,14 @@ class Compiled:
         self.changing: set[int] = set()  # the places of floats that change from call to call
         self.by_value = False  # somebody looks at them
         self.new_leaves = False  # arguments that require grad are others each time
+        self.as_they_are: dict[int, Any] = {}  # arguments that the function knows otherwise, too
         ALL.add(self)
 
     def forget(self) -> None:
         self.recordings = {}
         self.resting = {}
         self.changes = self.rest = 0
+        self.as_they_are = {}
         self.last = self.split = None
         self.changed.clear()
 
@@ -127,7 +146,7 @@ class Compiled:
             last = self.last
             if last is not None and not kwargs and last.suits(args):
                 changed = last.still_holds()
-                if not changed:
+                if not changed and last.replays < last.next_check:
                     try:
                         return last.replay(args)
                     except NothingDone as error:  # the call itself says what is wrong
@@ -150,7 +169,8 @@ class Compiled:
         if self.asks_for_gradients and sum([is_tensor(v) and v._wants_grad for v in values]) > 1:
             self.rest = REST
             return self.function(*args, **kwargs)  # one may be behind another one
-        key = (spec, around(), *[described(v, self.new_leaves, self.looks_behind) for v in values])
+        parts = signature(values, self.new_leaves, self.looks_behind, self.as_they_are)
+        key = (spec, around(), *parts)
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
                 key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
@@ -168,8 +188,14 @@ class Compiled:
         changed = found.still_holds() if found.run_steps else ""
         if changed:
             found = self.again(found, changed)
+        shared = found.reachable_among(values) if found.run_steps else []
+        if shared and len(self.as_they_are) < MOST_RECORDINGS:
+            self.as_they_are.update({id(t): t for t in shared})
+            return self.find(args, kwargs)
+        if shared:
+            return self.function(*args, **kwargs)
         if found.run_steps:
-            if not found.confirmed or self.check:
+            if not found.confirmed or self.check or self.is_due(found):
                 self.given = args, kwargs
                 with sparing_memory():
                     answer = self.confirm(found, values, spec)
@@ -211,6 +237,8 @@ class Compiled:
             if len(known) == len(key) and known[:2] == key[:2]:
                 parts = enumerate(zip(key[2:], known[2:], strict=True))
                 places = [i for i, (a, b) in parts if a != b and a is not ANY_FLOAT]
+                if OVERLAP in map(first_of_tuple, (*key[-1:], *known[-1:])):
+                    continue
                 if places and all([is_float(values[i], known[i + 2]) for i in places]):
                     self.changing.update(places)
                     return True
@@ -222,9 +250,9 @@ class Compiled:
             return False
         given = [is_tensor(v) and v._wants_grad and has_stand_in(v, True) for v in values]
         for known in self.recordings:
-            if len(known) == len(key) and known[:2] == key[:2]:
+            if len(known) == len(key) == len(given) + 2 and known[:2] == key[:2]:
                 parts = zip(key[2:], known[2:], given, strict=True)
-                if all([a == b or (is_new and type(b) is int) for a, b, is_new in parts]):
+                if all([a == b or (is_new and type(b) is Same) for a, b, is_new in parts]):
                     return True
         return False
 
@@ -354,7 +382,14 @@ class Compiled:
         if better:
             recording.fail(better)
             return seen.given_back(values)
-        recording.take(seen, self.check)
+        try:
+            recording.take(seen, self.check)
+        except Exception as error:  # the call has been made, and its results are of use
+            first = (str(error).splitlines() or [""])[0]
+            self.refuse(
+                recording, f"its steps cannot be joined, {type(error).__name__}: {first}", None
+            )
+            return seen.given_back(values)
         stands = seen.has_to_stand(recording.memory)
         again = not self.check and not stands
         wrong = differs_when_replayed(recording, seen, values, again, stands)
@@ -397,7 +432,11 @@ class Compiled:
         return len(elementwise) < 2 or max([x.nbytes for x in elementwise[0].made]) < LARGE
 
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
-        """Record a second call, most likely with other values: the list must do what it did."""
+        """Record a second call, most likely with other values: the list must do what it did.
+
+        Of a recording that is in use, later calls are compared with it in the same way.
+        """
+        start = time.perf_counter()
         seen = self.watched(recording, values, spec)
         if seen.is_over:
             return seen.given_back(values)
@@ -407,17 +446,55 @@ class Compiled:
         again = not self.check and not seen.has_to_stand(recording.memory)
         again = again and seen.recorder.trace.sum == recording.trace
         wrong = differs_when_replayed(recording, seen, values, again)
+        if wrong:
+            wrong += self.since(recording)
         if wrong and again:
             return self.refused(recording, wrong, values, spec)
         if wrong:
             if not self.is_tried_again(recording):
                 self.refuse(recording, wrong, None)
             return seen.given_back(values)
+        if recording.was_confirmed:
+            self.note_verified(recording, time.perf_counter() - start)
+            return recording.answer(recording.call_with(values, seen.recorder.before.random))
         before = [float.__pos__(number) for number in recording.numbers.values()]
         recording.confirmed = all(
             [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]
         )
+        recording.was_confirmed = recording.confirmed and not self.check
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
+
+    def is_due(self, recording: Recording) -> bool:
+        """Whether a replay is compared with an ordinary call once more; rarely, and ever rarer."""
+        if recording.replays < recording.next_check:
+            return False
+        if self.verifies:
+            return True
+        recording.next_check = math.inf
+        return False
+
+    def note_verified(self, recording: Recording, seconds: float) -> None:
+        """A replay came out as an ordinary call did: the next one is compared much later.
+
+        That is after as many calls again, at most 4,096, and from the 64th on not before replays
+        have taken a hundred times as long as a comparison does.
+        """
+        recording.replays += 1
+        recording.last_right = recording.replays
+        calls = recording.replays + FIRST_CALLS
+        interval = min(calls, MOST_BETWEEN)
+        if calls >= SOME_CALLS and sum(recording.times) > 0:
+            interval = max(interval, int(RARELY * seconds / sum(recording.times)))
+        recording.next_check = recording.replays + interval - 1
+
+    def since(self, recording: Recording) -> str:
+        """When a recording that is wrong was last seen to be right."""
+        if not recording.was_confirmed:
+            return ""
+        return (
+            f"; {recording.replays} calls came from it, of which the first {recording.last_right} "
+            "were compared and right, so later ones may have been wrong"
+        )
 
     def is_tried_again(self, recording: Recording) -> bool:
         """Whether the next call is to be recorded: another thread may have been in the way.
@@ -444,13 +521,19 @@ class Compiled:
         # Of a call that is only compared with a recording, what comes of it is enough.
         keeps_steps = not recording.run_steps or self.check
         seen = Seen(
-            *(self.function, values, spec, self.new_leaves, recording.patterns, places),
+            *(self.function, values, spec, list(recording.key[2:]), recording.patterns, places),
             keeps_steps,
             self.check,
             [] if keeps_steps else recording.let_go(),
             self.given,
             self.is_piece,
         )
+        if seen.shared and len(self.as_they_are) < MOST_RECORDINGS:
+            # The next call with these arguments is a first one, in which nothing stands for them.
+            self.as_they_are.update({id(t): t for t in seen.shared})
+            self.recordings.pop(recording.key, None)
+            seen.is_over = True
+            return seen
         reason, where = why_not(seen)
         if not reason and self.is_piece:
             reason = why_not_between(seen, self.asks_for_gradients)
@@ -498,6 +581,7 @@ class Compiled:
     def piece(self, function: Any, counting: frozenset[str], is_told: bool) -> Compiled:
         made = Compiled(function, False, self.check)
         made.is_piece, made.warned = True, self.warned or is_told
+        made.verifies = self.verifies
         made.counting = counting
         made.asks_for_gradients = self.asks_for_gradients
         made.looks_behind = "backward" in function.__code__.co_names
@@ -512,7 +596,9 @@ class Compiled:
             for part in parts_of(module) if module is own else [module]:
                 is_known = isinstance(part, OptimizedModule) or any([part is p for p, _ in found])
                 if part._compiled_call_impl is None and not is_known:
-                    found.append((part, Compiled(part._call_impl, False, self.check, True)))
+                    made = Compiled(part._call_impl, False, self.check, True)
+                    made.verifies = self.verifies
+                    found.append((part, made))
         return found
 
 
@@ -527,6 +613,10 @@ def better_without(steps: list[Any]) -> str:
     if ops and size >= LARGE_HERE * len(ops):
         return "there are no kernels in C, and its arrays are so large that nothing else counts"
     return ""
+
+
+def first_of_tuple(part: Any) -> Any:
+    return part[0] if type(part) is tuple else None
 
 
 def changed_name(reason: str) -> str:

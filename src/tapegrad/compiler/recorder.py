@@ -24,13 +24,13 @@ from ..autograd.dispatched import above, wanting
 from ..core import bits
 from ..core.base import WITH_BITS, TensorBase, next_seq, user_frame, wrap
 from ..core.dispatch import apply
-from ..core.layout import address, memory
+from ..core.layout import address, memory, strided
 from ..core.op import REGISTRY, Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..native import KERNELS
 from ..optim._native import WATCHING
 from .calls import Place, body_of, place_in, users_line
-from .decisions import Decision
+from .decisions import Check, Decision
 from .dying import Dying, is_large
 from .memory import forget_memory
 from .noticing import unnoticed
@@ -97,6 +97,7 @@ class Recorder(OpMode):
         self.behind: list[Any] = []  # those of them that go on behind the arguments
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
+        self.is_foreign = False  # because of a value from elsewhere
         self.places: list[Place] = []  # in the function itself; others of the kind come after
         # By id: memory that the recorded call fills.
         self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
@@ -116,15 +117,48 @@ class Recorder(OpMode):
         self.looks_at_numbers = False
         self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
         self.is_inside = False  # a function that is called as a whole
+        self.originals: dict[int, tuple[Any, Any]] = {}  # by id of memory: stand-ins, arguments
         self.has_histories = False  # a tensor that was there before is no leaf
         self.take_over([t._array for t in inputs])
-        for t in tensors:  # that can be reached: they must not change unseen
-            if not t._special:
-                self.before.look(t)
+        for t in tensors:
+            self.was_there(t)
         for each in owners:
             self.before.take_object(each)
 
     # ------------------------------------------------------------------ what is seen
+
+    def stand_for(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Tensors that stand for arguments, with those arguments."""
+        self.originals = {id(memory(t._array)): (t, value) for t, value in pairs}
+
+    def asked(self, t: Any, what: str) -> Any:
+        """What a stand-in cannot tell, or what is not part of the signature, the argument tells."""
+        known = self.originals.get(id(memory(t._array)))
+        if known is None or (t._special and bits.has(t._array)):
+            return t
+        stand_in, value = known
+        same = stand_in._array.strides == value._array.strides
+        if (what == "layout" and same) or (what == "history" and not value._wants_grad):
+            return t
+        self.give_up("it asks how an argument lies in memory, or where it comes from")
+        return value if t is stand_in else t if what == "history" else self.seen_in_argument(t)
+
+    def seen_in_argument(self, t: Any) -> Any:
+        """A view of a stand-in as a view of the argument, where that lies in memory alike."""
+        known = None if t._special else self.originals.get(id(memory(t._array)))
+        if known is None:
+            return t
+        stand_in, value = known
+        if t is stand_in:
+            return value
+        if stand_in._array.strides != value._array.strides:
+            return t
+        offset = address(t._array) - address(stand_in._array)
+        view = wrap(strided(np, value._array, t._array.shape, t._array.strides, offset))
+        view._cell = value._version_cell()
+        view._node, view._slot, view._wants_grad = t._node, t._slot, t._wants_grad
+        view._view_of = t._view_of
+        return view
 
     def give_up(self, reason: str) -> None:
         """This call cannot be replayed; the first reason counts."""
@@ -136,7 +170,30 @@ class Recorder(OpMode):
             if place.line and all([place.line != known.line for known in self.places]):
                 self.places.append(place)
 
-    def meet(self, t: Any) -> None:
+    def was_there(self, t: Any) -> None:
+        """A tensor that the call can reach and did not make, and its gradient.
+
+        Steps may read these, arguments, and what earlier steps made; nothing else is known to have
+        the same values in each replay. They must not change unseen, so it is noted what they hold.
+        """
+        for each in (t, t._gradient):
+            if each is not None and not each._special:
+                self.before.look(each)
+
+    def check_origin(self, array: Any, what: str) -> bool:
+        """Give up on memory that was not there before the call, and that no step fills.
+
+        Something that is no op has computed it, and a replay would find the values of this call.
+        """
+        if self.is_known(array):
+            return True
+        self.is_foreign |= not self.trouble
+        self.give_up(
+            f"{what}, which was computed outside of ops or cannot be found before the call"
+        )
+        return False
+
+    def meet(self, t: Any, user: str = "it") -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
         if t._special:
             lazy = t._special == WITH_BITS  # the values are those of another, with other signs
@@ -144,6 +201,8 @@ class Recorder(OpMode):
             self.give_up(f"it uses a {what}")
             return
         if not self.is_made(t._array):
+            if not self.check_origin(t._array, f"{user} uses a tensor of shape {tuple(t.shape)}"):
+                return
             self.before.look(t)
             self.externals[id(t)] = t
             node = t._node if t._wants_grad else None
@@ -166,7 +225,7 @@ class Recorder(OpMode):
         """Arrays among the attributes must be those of tensors: others hold values of this call."""
         for value in leaves_of(attrs):
             if isinstance(value, TensorBase):
-                self.meet(value)
+                self.meet(value, op.name)
             elif isinstance(value, np.ndarray) and not self.is_known(value):
                 self.give_up(f"{op.name} depends on values that were computed outside of ops")
 
@@ -185,7 +244,7 @@ class Recorder(OpMode):
                 return self.unseen(op, tensors, attrs, watch)
         for t in (*plain, *watch):
             if isinstance(t, TensorBase):
-                self.meet(t)
+                self.meet(t, op.name)
         self.check_attributes(op, attrs)
         self.refuse_returned((tensors, attrs))
         if op.dynamic_shape or (op.name == "index" and has_mask(attrs)):
@@ -279,10 +338,12 @@ class Recorder(OpMode):
             self.refuse_returned(given)
             for t in given:
                 if isinstance(t, TensorBase):
-                    self.meet(t)
+                    self.meet(t, name)
                     self.may_write(t)
                 elif isinstance(t, Generator):
                     self.before.take_generator(t)
+                elif isinstance(t, np.ndarray):
+                    self.check_origin(t, f"{name} is given an array")
         if call.written is not None and not self.trouble:
             return self.write(call, *call.written)
         with below_autograd():
@@ -331,6 +392,26 @@ class Recorder(OpMode):
         self.answers.append(answer)
         self.trace.add("if", t, answer)
         self.steps.append(Decision(t._array, answer, users_line(), place_in(self.body)))
+        return answer
+
+    def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A check of values, which a replay makes again before it changes anything."""
+        if self.trouble:
+            return function(*args, **kwargs)
+        for t in leaves_of((args, kwargs)):
+            if isinstance(t, TensorBase):
+                self.meet(t, function.__name__)
+        try:
+            with modes_set_to(()):
+                answer = function(*args, **kwargs)
+        except Exception:
+            self.give_up("a value is the reason for an error")
+            raise
+        given = self.without_history((args, kwargs))
+        self.trace.add(function.__name__, args, kwargs)
+        if self.keeps_steps:
+            step = Check(function, given, answer, users_line(), place_in(self.body))
+            self.add(step, given)
         return answer
 
     def refuse_returned(self, given: Any) -> None:
@@ -468,12 +549,14 @@ class Recorder(OpMode):
             owner = getattr(function, "__self__", None)
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
-                    self.meet(value)
+                    self.meet(value, function.__name__)
                     self.write_into(value)
                     if value._gradient is not None:
                         self.may_write(value._gradient)
                 elif isinstance(value, Generator):
                     self.before.take_generator(value)
+                elif isinstance(value, np.ndarray):
+                    self.check_origin(value, f"{function.__name__} is given an array")
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
                     if function.__name__ != "zero_grad" or not to_none(args, kwargs):
@@ -539,6 +622,10 @@ class Recorder(OpMode):
             if not self.gradients[key].is_still(t._gradient):
                 self.gradients[key] = Earlier(t._gradient)
                 changed.append((t, t._gradient))
+                if t._gradient is not None and t._gradient._special:
+                    self.give_up("a gradient is no ordinary tensor")
+                elif t._gradient is not None:
+                    self.check_origin(t._gradient._array, "a leaf gets a gradient")
         if changed:
             self.steps.append(GradientStep(changed))
 

@@ -15,7 +15,7 @@ from ..core.unchanged import same_gradients, same_tensors
 from ..errors import evidence
 from ..native import KERNELS
 from ..utils import _pytree as pytree
-from .arguments import ANY_FLOAT, around, described, has_stand_in
+from .arguments import ANY_FLOAT, OVERLAP, SAME_AS, around, described, has_stand_in
 from .behind import BehindStep, history, is_history
 from .decisions import Decision
 from .dying import is_large
@@ -74,6 +74,7 @@ class Recording:
         self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
         self.given: list[Any] = []  # those that were
         self.results: list[Any] = []
+        self.repeated: dict[int, int] = {}  # places of results that are earlier ones, and of those
         self.spec: Any = None
         self.outside: Outside | None = None  # where results are differentiated later
         self.seconds = 0.0  # that recording took
@@ -81,6 +82,11 @@ class Recording:
         self.replays = 0
         self.times: list[float] = []  # of the steps, the least while they were timed
         self.confirmed = False  # by a second recording, of other values
+        self.reachable: dict[int, Any] = {}  # by id: memory of tensors that the function knows
+        self.was_confirmed = False  # it has been in use: what differs now was wrong before
+        self.next_check: float = 4  # replays, after which a call is compared: that is the 8th
+        self.last_right = 0  # replay that was compared
+        self.has_aliases = False  # arguments that are one tensor, or that overlap
         self.numbers: dict[int, Number] = {}  # among the arguments, by their places
         self.parts: list[tuple[Any, Compiled]] = []  # modules that are compiled apart
         self.patterns: set[Pattern] = set()  # which results were differentiated together
@@ -91,7 +97,7 @@ class Recording:
         self.confirmed = False
         self.run_steps, self.gradient_steps, self.inputs, self.behind = [], [], [], []
         self.guards = None
-        self.externals = []
+        self.externals, self.reachable = [], {}
         self.outside = None
 
     def take(self, seen: Seen, keeps_all: bool) -> None:
@@ -104,6 +110,9 @@ class Recording:
         recorder.trace.order.clear()
         self.answers = recorder.answers
         self.inputs = seen.inputs
+        known = [memory(t._array) for t in seen.known_tensors(False) if not t._special]
+        self.reachable = {id(owner): owner for owner in known}
+        self.has_aliases = any([type(p) is tuple and p[0] in (SAME_AS, OVERLAP) for p in self.key])
         self.numbers = seen.numbers
         fills = list(recorder.number_arrays.values())
         needed = [*fills, *recorder.needed_steps(recorder.steps)]
@@ -117,6 +126,13 @@ class Recording:
         owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
         self.optimizers = [Groups(each) for each in owners]
         self.results = [as_result(recorder, r) for r in seen.results]
+        self.repeated = {}
+        places: dict[int, int] = {}
+        for i, r in enumerate(seen.results):
+            first = places.setdefault(id(r), i)
+            if first != i and isinstance(r, TensorBase):
+                self.repeated[i] = first
+                self.results[i] = self.results[first]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
         self.behind = recorder.behind
@@ -127,7 +143,8 @@ class Recording:
         if keeps_all:
             self.all_steps = needed
             read += [array for step in needed for array in step.made]
-        made = [r for r in self.results if type(r) is Result]
+        own = [r for i, r in enumerate(self.results) if i not in self.repeated]
+        made = [r for r in own if type(r) is Result]
         kept = [*[r._array for r in made], *read]
         moves = movable(needed, kept)
         steps = in_segments(needed, kept, recorder.known_numbers())
@@ -151,7 +168,7 @@ class Recording:
         if not keeps_all:
             recorder.forget()
         effects = [i for i, step in enumerate(steps) if step.has_effects]
-        places = [i for i, step in enumerate(steps) if type(step) is Decision]
+        places = [i for i, step in enumerate(steps) if isinstance(step, Decision)]
         self.first_effect = effects[0] if effects else len(steps)
         if places:  # before the last of them nothing is done but that numbers are drawn
             self.first_effect = max(self.first_effect, places[-1] + 1)
@@ -185,6 +202,10 @@ class Recording:
             return False
         if not args:
             return True
+        if self.has_aliases:
+            return False  # `signature` looks closer
+        owners: list[Any] = []
+        reachable = self.reachable
         for value, static, part in zip(args, inputs, self.key[2:], strict=True):
             if static is None:
                 if part is not ANY_FLOAT or type(value) is not float:
@@ -200,7 +221,24 @@ class Recording:
             a, b = value._array, static._array
             if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
                 return False
+            owner = a if a.base is None else memory(a)
+            if id(owner) in reachable:
+                return False
+            for other in owners:
+                if owner is other:
+                    return False  # they may overlap
+            owners.append(owner)
         return True
+
+    def reachable_among(self, values: Any) -> list[Any]:
+        """Arguments in memory that the function can also reach: nothing may stand for them."""
+        found = []
+        for value, static in zip(values, self.inputs, strict=True):
+            if static is not None:
+                array = value._array
+                if id(array if array.base is None else memory(array)) in self.reachable:
+                    found.append(value)
+        return found
 
     def still_holds(self) -> str:
         """What has changed since the recording; "" if nothing that matters has."""
@@ -325,7 +363,10 @@ class Recording:
         if self.spec is None and self.results[0] is None:
             return None
         copies: dict[int, Any] = {}
-        made = [self.fresh(r, copies) for r in self.results]
+        made: list[Any] = []
+        for i, r in enumerate(self.results):
+            first = self.repeated.get(i)
+            made.append(self.fresh(r, copies) if first is None else made[first])
         if call is not None and self.outside is not None:
             self.outside.attach(made, call)
         return made[0] if self.spec is None else pytree.tree_unflatten(made, self.spec)

@@ -12,6 +12,7 @@ from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
 from ...core.layout import channels_last
+from ...core.python_dispatch import read_values
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
 from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
@@ -378,7 +379,9 @@ def repeat_interleave(
     if repeats is None:
         if input._array.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-        return on_device_of(input, repeated(to_host(input._array), input._array.size, output_size))
+        return on_device_of(
+            input, repeated(to_host(read_values(input)), input._array.size, output_size)
+        )
     if not isinstance(repeats, TensorBase):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
@@ -402,7 +405,7 @@ def repeat_interleave(
     dim = wrap_dim(dim, input._array.ndim)
     if not input._array.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    times, size = to_host(repeats._array), input._array.shape[dim]
+    times, size = to_host(read_values(repeats)), input._array.shape[dim]
     if times.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if times.size == 1:
