@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -56,7 +57,6 @@ class Trap:
     args: Callable[[int], tuple[Any, ...]] = one_tensor
     state: Callable[[], Any] = lambda: None  # of Python's, compared after each call
     undo: Callable[[], Any] = lambda: None  # of changes that would reach other tests
-    outside: bool = True  # also with a backward pass outside the function
 
 
 @dataclass
@@ -98,24 +98,28 @@ def frozen(value: Any) -> Any:
     return type(value).__name__
 
 
-def difference(found: Any, expected: Any, tolerance: float, where: str = "") -> str:
+# By which last bits may differ, as the bytes of an element tell: float16, float32, float64.
+TOLERANCE = {2: 2e-2, 4: 1e-5, 8: 1e-12, 16: 1e-12}
+
+
+def difference(found: Any, expected: Any, where: str = "") -> str:
     """Where two frozen values differ first; "" where they are the same."""
     if isinstance(expected, np.ndarray) and isinstance(found, np.ndarray):
-        return "" if close(found, expected, tolerance) else f"{where}: {found} for {expected}"
+        return "" if close(found, expected) else f"{where}: {found} for {expected}"
     if isinstance(expected, (list, tuple)) and type(found) is type(expected):
         if len(found) != len(expected):
             return f"{where}: {found} for {expected}"
         pairs = enumerate(zip(found, expected, strict=True))
-        parts = (difference(a, b, tolerance, f"{where}[{i}]") for i, (a, b) in pairs)
+        parts = (difference(a, b, f"{where}[{i}]") for i, (a, b) in pairs)
         return next((part for part in parts if part), "")
     if type(expected) in (float, complex) and type(found) is type(expected):
-        same = close(np.array(found), np.array(expected), tolerance)
+        same = close(np.array(found), np.array(expected))
         return "" if same else f"{where}: {found} for {expected}"
     same = type(found) is type(expected) and found == expected
     return "" if same else f"{where}: {found} for {expected}"
 
 
-def close(found: Any, expected: Any, tolerance: float) -> bool:
+def close(found: Any, expected: Any) -> bool:
     """Equal bits, or last bits that another order of additions may change."""
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return False
@@ -123,6 +127,7 @@ def close(found: Any, expected: Any, tolerance: float) -> bool:
         return True
     if expected.dtype.kind not in "fc":
         return bool((found == expected).all())
+    tolerance = TOLERANCE[expected.dtype.itemsize // (2 if expected.dtype.kind == "c" else 1)]
     with np.errstate(all="ignore"):
         finite = np.abs(expected[np.isfinite(expected)])
         scale = max(1.0, float(finite.max())) if finite.size else 1.0
@@ -204,7 +209,13 @@ def compare(build: Callable[[Any], Trap], outside: bool = False, calls: int = CA
         found = history(build, T.compile, outside, calls)
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         for what in b:
-            told = difference(a[what], b[what], 1e-12)
+            told = difference(a[what], b[what])
             if told:
                 return f"call {i}, {what}{told}"
     return ""
+
+
+def replays(compiled: Any) -> int:
+    """How many calls of a compiled function, and of its pieces, were replays."""
+    text = T.compile.explain(compiled)
+    return sum(int(n) for n in re.findall(r"replayed (\d+) times", text))

@@ -62,7 +62,7 @@ def the_same_tensor_written(compile):
         x = numbers(i)
         return (x, x) if phase(i) == 1 else (x, x.clone())
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -100,7 +100,7 @@ def a_tensor_of_the_closure_as_an_argument(compile):
     def f(x):
         return work(x) * (2.0 if x is t else 1.0)
 
-    return Trap(f, args=lambda i: (t if phase(i) == 1 else numbers(i),), outside=False)
+    return Trap(f, args=lambda i: (t if phase(i) == 1 else numbers(i),))
 
 
 @trap
@@ -115,7 +115,7 @@ def gradient_of_the_same_tensor_twice(compile):
         x = numbers(i).requires_grad_()
         return (x, x) if phase(i) == 1 else (x, numbers(i).requires_grad_())
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -129,7 +129,7 @@ def a_view_and_its_base(compile):
         base = numbers(i)
         return base, (base[0] if phase(i) == 0 else base.clone()[0])
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -143,7 +143,7 @@ def a_view_and_its_base_later(compile):
         base = numbers(i)
         return base, (base[0] if phase(i) == 1 else base.clone()[0])
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -157,7 +157,7 @@ def overlapping_views(compile):
         base = numbers(i, 6)
         return base[:4], base[2:]
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -169,7 +169,7 @@ def a_view_of_a_closure_tensor(compile):
         x.mul_(2)
         return work(t)
 
-    return Trap(f, args=lambda i: (t[0] if phase(i) != 1 else numbers(i)[0],), outside=False)
+    return Trap(f, args=lambda i: (t[0] if phase(i) != 1 else numbers(i)[0],))
 
 
 @trap
@@ -181,7 +181,7 @@ def a_detached_view_of_a_parameter(compile):
         x.mul_(1.1)
         return work(p).detach()
 
-    return Trap(f, args=lambda i: (p.detach(),), state=lambda: p, outside=False)
+    return Trap(f, args=lambda i: (p.detach(),), state=lambda: p)
 
 
 @trap
@@ -303,7 +303,7 @@ def gradients_kept_by_the_caller(compile):
         f(x)
         kept.append(p.grad)
 
-    return Trap(checked, state=lambda: kept, outside=False)
+    return Trap(checked, state=lambda: kept)
 
 
 @trap
@@ -323,7 +323,7 @@ def gradients_kept_as_views(compile):
         p.grad.zero_()
         return out
 
-    return Trap(checked, state=lambda: kept, outside=False)
+    return Trap(checked, state=lambda: kept)
 
 
 @trap
@@ -418,7 +418,7 @@ def version_of_an_argument(compile):
             x.add_(1)
         return (x,)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -451,7 +451,7 @@ def base_of_an_argument(compile):
         x = numbers(i, 3)
         return (x.expand(2, 3) if phase(i) == 1 else x.clone(),)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -464,7 +464,7 @@ def is_leaf(compile):
         x = numbers(i).requires_grad_()
         return (x * 1.0 if phase(i) == 1 else x,)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -477,7 +477,7 @@ def grad_fn_of_an_argument(compile):
         x = numbers(i).requires_grad_()
         return ((x, x * 1.0, x.exp())[phase(i)],)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -492,7 +492,7 @@ def grad_of_an_argument(compile):
             x.grad = numbers(i + 1)
         return (x,)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -501,7 +501,7 @@ def requires_grad_of_an_argument(compile):
     def f(x):
         return (work(x) * (2.0 if x.requires_grad else 1.0)).detach()
 
-    return Trap(f, args=lambda i: (numbers(i).requires_grad_(phase(i) == 1),), outside=False)
+    return Trap(f, args=lambda i: (numbers(i).requires_grad_(phase(i) == 1),))
 
 
 @trap
@@ -526,7 +526,7 @@ def expanded_argument(compile):
     def args(i):
         return (numbers(i, 3).expand(2, 3) if phase(i) == 1 else numbers(i, 2, 3),)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -539,7 +539,7 @@ def conjugated_argument(compile):
         z = T.complex(numbers(i), numbers(i + 30))
         return (z.conj() if phase(i) == 1 else z,)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -584,7 +584,7 @@ def argument_of_a_subclass(compile):
         x = numbers(i)
         return (x.as_subclass(Mine) if phase(i) == 1 else x,)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -596,7 +596,7 @@ def parameter_or_tensor(compile):
     def args(i):
         return (nn.Parameter(numbers(i)) if phase(i) == 1 else numbers(i).requires_grad_(),)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 # --- arguments that compare equal, and are not the same
@@ -896,9 +896,7 @@ def dtype_argument(compile):
     def f(x, d):
         return work(x).to(d)
 
-    return Trap(
-        f, args=lambda i: (numbers(i), (T.float64, T.float32, T.int32)[phase(i)]), outside=False
-    )
+    return Trap(f, args=lambda i: (numbers(i), (T.float64, T.float32, T.int32)[phase(i)]))
 
 
 @trap
@@ -1221,7 +1219,7 @@ def arguments_swapped(compile):
     def f(x, y):
         return work(x) - y * (2.0 if x is a else 1.0)
 
-    return Trap(f, args=lambda i: (b, a) if phase(i) == 1 else (a, b), outside=False)
+    return Trap(f, args=lambda i: (b, a) if phase(i) == 1 else (a, b))
 
 
 @trap

@@ -428,7 +428,7 @@ def append_to_a_list(compile):
         log.append(out.sum().item())
         return out
 
-    return Trap(f, state=lambda: log, outside=False)
+    return Trap(f, state=lambda: log)
 
 
 @trap
@@ -1223,7 +1223,7 @@ def average_kept_in_a_float(compile):
         box.mean = 0.9 * box.mean + 0.1 * out.sum().item()
         return out
 
-    return Trap(f, state=lambda: box.mean, outside=False)
+    return Trap(f, state=lambda: box.mean)
 
 
 @trap
@@ -1403,7 +1403,7 @@ def gradient_hook_that_counts(compile):
         (work(x) * p).sum().backward()
         return p.grad.clone()
 
-    return Trap(f, state=lambda: log, outside=False)
+    return Trap(f, state=lambda: log)
 
 
 @trap
@@ -1418,7 +1418,7 @@ def hook_registered_inside(compile):
         h.sum().backward()
         return p.grad.clone()
 
-    return Trap(f, state=lambda: log, outside=False)
+    return Trap(f, state=lambda: log)
 
 
 @trap

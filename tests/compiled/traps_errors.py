@@ -61,7 +61,7 @@ def finite_trap(name, function):
             out = out if isinstance(out, T.Tensor) else out[0]
             return out.sin().abs()
 
-        return Trap(f, args=not_finite, outside=False)
+        return Trap(f, args=not_finite)
 
     build.__name__ = name
     trap(build)
@@ -83,7 +83,7 @@ def multinomial_of_negatives(compile):
     def args(i):
         return (-numbers(i).abs() if phase(i) == 1 else numbers(i).abs(),)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -92,7 +92,7 @@ def bernoulli_out_of_range(compile):
     def f(x):
         return work(x) * T.bernoulli(x.abs())
 
-    return Trap(f, args=lambda i: (numbers(i) * (1 + 5 * phase(i)),), outside=False)
+    return Trap(f, args=lambda i: (numbers(i) * (1 + 5 * phase(i)),))
 
 
 def classes(i, n=5):
@@ -238,9 +238,7 @@ distribution_trap(
     lambda x, k: D.Categorical(logits=x).log_prob(k.long()),
     lambda i: (numbers(i, 3), T.tensor(1.0 + 3 * phase(i))),
 )
-distribution_trap(
-    "gamma_value", lambda v: D.Gamma(2.0, 1.0).log_prob(v), lambda i: (signed(i),)
-)
+distribution_trap("gamma_value", lambda v: D.Gamma(2.0, 1.0).log_prob(v), lambda i: (signed(i),))
 distribution_trap(
     "poisson_value",
     lambda v: D.Poisson(2.0).log_prob(v.round()),
@@ -261,9 +259,7 @@ distribution_trap(
     lambda a: D.MultivariateNormal(T.zeros(3, dtype=T.float64), a).log_prob(a[0]),
     bad_matrix,
 )
-distribution_trap(
-    "exponential_rate", lambda s: D.Exponential(s).entropy(), lambda i: (signed(i),)
-)
+distribution_trap("exponential_rate", lambda s: D.Exponential(s).entropy(), lambda i: (signed(i),))
 
 
 @trap
@@ -343,7 +339,6 @@ def exception_in_a_step(compile):
         f,
         args=lambda i: (eye(i) * (1.0, 0.0, 1.0)[phase(i)],),
         state=lambda: (w, opt.state_dict()),
-        outside=False,
     )
 
 
@@ -358,9 +353,7 @@ def nonfinite_norm(compile):
         nn.utils.clip_grad_norm_([w], 1.0, error_if_nonfinite=True)
         return w.grad.clone()
 
-    return Trap(
-        f, args=lambda i: (numbers(i) * (1.0, float("inf"), 1.0)[phase(i)],), outside=False
-    )
+    return Trap(f, args=lambda i: (numbers(i) * (1.0, float("inf"), 1.0)[phase(i)],))
 
 
 @trap
@@ -377,7 +370,7 @@ def anomaly_mode(compile):
     def before(i):
         w.data = numbers(i).abs() * (1.0, -1.0, 1.0)[phase(i)]
 
-    return Trap(f, before, outside=False)
+    return Trap(f, before)
 
 
 @trap
@@ -409,7 +402,7 @@ def item_of_several(compile):
         x[0, : 2 if phase(i) == 1 else 1] = 0.5
         return (x,)
 
-    return Trap(f, args=args, outside=False)
+    return Trap(f, args=args)
 
 
 @trap
@@ -465,7 +458,7 @@ def backward_of_nothing(compile):
         out.backward()
         return out
 
-    return Trap(f, outside=False)
+    return Trap(f)
 
 
 @trap
@@ -478,4 +471,4 @@ def backward_twice(compile):
         out.backward()
         return x.grad
 
-    return Trap(f, outside=False)
+    return Trap(f)

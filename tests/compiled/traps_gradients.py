@@ -33,7 +33,7 @@ def layer(name, function, *shape):
             (out * out).sum().backward()
             return out.detach(), x.grad
 
-        return Trap(f, args=lambda i: (numbers(i, *shape),), outside=False)
+        return Trap(f, args=lambda i: (numbers(i, *shape),))
 
     def asked(compile):
         @compile
@@ -43,7 +43,7 @@ def layer(name, function, *shape):
             (grad,) = T.autograd.grad((out * out).sum(), x)
             return out.detach(), grad
 
-        return Trap(f, args=lambda i: (numbers(i, *shape),), outside=False)
+        return Trap(f, args=lambda i: (numbers(i, *shape),))
 
     def step(compile):
         w = nn.Parameter(numbers(50, *shape))
@@ -57,7 +57,7 @@ def layer(name, function, *shape):
             opt.step()
             return loss
 
-        return Trap(f, args=lambda i: (numbers(i, *shape),), state=lambda: w, outside=False)
+        return Trap(f, args=lambda i: (numbers(i, *shape),), state=lambda: w)
 
     for kind, build in (("outside", outside), ("inside", inside), ("asked", asked), ("step", step)):
         made(kind, build)
@@ -126,7 +126,7 @@ def written(name, function):
             (y.cos() * y).sum().backward()
             return y.detach(), x.grad
 
-        return Trap(f, args=lambda i: (numbers(i, 3, 4),), outside=False)
+        return Trap(f, args=lambda i: (numbers(i, 3, 4),))
 
     build.__name__, inside.__name__ = f"write_{name}", f"write_{name}_inside"
     trap(build)
@@ -209,7 +209,7 @@ def second_derivative(compile):
         (second,) = T.autograd.grad((grad * grad).sum(), x)
         return grad.detach(), second
 
-    return Trap(f, outside=False)
+    return Trap(f)
 
 
 @trap
@@ -222,7 +222,7 @@ def second_derivative_of_a_pad(compile):
         (second,) = T.autograd.grad((grad * grad).sum(), x)
         return grad.detach(), second
 
-    return Trap(f, outside=False)
+    return Trap(f)
 
 
 @trap
@@ -237,7 +237,7 @@ def create_graph_outside(compile):
         (second,) = T.autograd.grad((grad * grad).sum(), x)
         return grad.detach(), second
 
-    return Trap(called, outside=False)
+    return Trap(called)
 
 
 @trap
@@ -253,7 +253,7 @@ def retain_graph_outside(compile):
         (out * 2).sum().backward()
         return x.grad
 
-    return Trap(called, outside=False)
+    return Trap(called)
 
 
 @trap
@@ -267,7 +267,7 @@ def part_of_the_results_differentiated(compile):
         f(x)[k].sum().backward()
         return x.grad
 
-    return Trap(called, args=lambda i: (numbers(i), phase(i) % 2), outside=False)
+    return Trap(called, args=lambda i: (numbers(i), phase(i) % 2))
 
 
 @trap
@@ -283,7 +283,7 @@ def backward_passes_in_another_order(compile):
             out.sum().backward()
         return [x.grad for x in xs]
 
-    return Trap(called, outside=False)
+    return Trap(called)
 
 
 @trap
@@ -298,7 +298,7 @@ def gradients_accumulate(compile):
         if i % 4 == 0:
             w.grad = None
 
-    return Trap(f, before, state=lambda: w, outside=False)
+    return Trap(f, before, state=lambda: w)
 
 
 @trap
@@ -326,7 +326,7 @@ def gradient_set_by_hand(compile):
         w.grad = work(x)
         opt.step()
 
-    return Trap(f, state=lambda: w, outside=False)
+    return Trap(f, state=lambda: w)
 
 
 @trap
@@ -341,7 +341,7 @@ def gradient_scaled_in_place(compile):
         w.grad[0] += 1
         return w.grad.norm()
 
-    return Trap(f, state=lambda: w, outside=False)
+    return Trap(f, state=lambda: w)
 
 
 @trap
@@ -359,7 +359,7 @@ def hook_that_changes_gradients(compile):
     def before(i):
         box[0] = 1.0 + phase(i)
 
-    return Trap(f, before, outside=False)
+    return Trap(f, before)
 
 
 @trap
@@ -385,7 +385,7 @@ def retain_grad_inside(compile):
         h.exp().sum().backward()
         return h.grad
 
-    return Trap(f, state=lambda: w, outside=False)
+    return Trap(f, state=lambda: w)
 
 
 @trap
@@ -466,7 +466,7 @@ def checkpointed(compile):
         out.sum().backward()
         return out.detach()
 
-    return Trap(f, state=lambda: w, outside=False)
+    return Trap(f, state=lambda: w)
 
 
 @trap
@@ -482,7 +482,7 @@ def checkpointed_with_dropout(compile):
         out.sum().backward()
         return out.detach()
 
-    return Trap(f, state=lambda: w, outside=False)
+    return Trap(f, state=lambda: w)
 
 
 @trap
@@ -491,7 +491,7 @@ def vmap_and_grad(compile):
     def f(x):
         return T.func.vmap(T.func.grad(lambda row: work(row).sum()))(x)
 
-    return Trap(f, outside=False)
+    return Trap(f)
 
 
 @trap
@@ -500,7 +500,7 @@ def jacobian(compile):
     def f(x):
         return T.autograd.functional.jacobian(lambda v: work(v).cumsum(0), x[0])
 
-    return Trap(f, outside=False)
+    return Trap(f)
 
 
 @trap
@@ -513,7 +513,7 @@ def forward_mode(compile):
             dual = forward_ad.make_dual(x, x * 2)
             return forward_ad.unpack_dual(work(dual)).tangent * 1
 
-    return Trap(f, outside=False)
+    return Trap(f)
 
 
 @trap
@@ -535,7 +535,7 @@ def inference_mode_inside(compile):
             out = work(x)
         return out, out.is_inference()
 
-    return Trap(f, outside=False)
+    return Trap(f)
 
 
 @trap
@@ -562,7 +562,7 @@ def sparse_gradient(compile):
     def args(i):
         return (T.tensor([0, 1 + phase(i), 0, 3]),)
 
-    return Trap(f, args=args, state=lambda: table.weight, outside=False)
+    return Trap(f, args=args, state=lambda: table.weight)
 
 
 @trap
@@ -581,7 +581,7 @@ def sparse_gradient_with_an_optimizer(compile):
     def args(i):
         return (T.tensor([0, 1 + phase(i), 0, 3]),)
 
-    return Trap(f, args=args, state=lambda: table.weight, outside=False)
+    return Trap(f, args=args, state=lambda: table.weight)
 
 
 @trap
@@ -601,7 +601,7 @@ def accuracy_of_a_batch(compile):
         hits = work(x).argmax(1) == y
         return hits.sum(), hits.float().mean(), hits.sum() / len(y)
 
-    return Trap(f, args=lambda i: (numbers(i, 4, 3), T.tensor([0, 1, 2, 0])), outside=False)
+    return Trap(f, args=lambda i: (numbers(i, 4, 3), T.tensor([0, 1, 2, 0])))
 
 
 @trap
@@ -617,4 +617,4 @@ def weight_given_twice(compile):
         opt.step()
         return loss
 
-    return Trap(f, state=lambda: w, outside=False)
+    return Trap(f, state=lambda: w)

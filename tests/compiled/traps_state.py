@@ -1921,7 +1921,7 @@ def patched_step(compile):
     def before(i):
         opt.step = (lambda: None) if phase(i) == 1 else plain
 
-    return Trap(f, before, state=lambda: w, outside=False)
+    return Trap(f, before, state=lambda: w)
 
 
 @trap
@@ -1944,7 +1944,7 @@ def patched_step_of_the_class(compile):
         if i == 5:
             Mine.step = lambda self, closure=None: None
 
-    return Trap(f, before, state=lambda: w, outside=False)
+    return Trap(f, before, state=lambda: w)
 
 
 @trap
