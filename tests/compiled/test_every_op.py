@@ -173,7 +173,7 @@ def compare(subject: Subject, form: str) -> tuple[str, int]:
 
 
 def other(array: Any, k: int, seed: int) -> Any:
-    """Values number `k` in the place of an array: floats near it, whole numbers in another order."""
+    """Values number `k` in the place of an array: floats nearby, whole numbers in another order."""
     if k == 0:
         return array.copy()
     rng = np.random.default_rng(seed + k)
