@@ -7,6 +7,7 @@ was frozen while a call was recorded shows. Refusing to compile is allowed; a di
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -358,27 +359,27 @@ def test_errors_of_values(name, form):
     assert not difference, difference
 
 
-def report() -> None:
+def report(forms: list[str]) -> None:
     """How many functions, layers and losses are replayed, by form; and which differ."""
-    for form in FORMS:
-        counts = {"functions": [0, 0], "layers": [0, 0], "losses": [0, 0]}
-        rows = [
-            ("functions", n, [sample(n, i) for i in range(len(APIS[n].samples))]) for n in SAMPLED
-        ]
-        rows += [("layers", text, [layer(text, LAYERS[text])]) for text in LAYERS]
-        rows += [("losses", text, [loss(text, "mean")]) for text in LOSSES]
-        for kind, name, subjects in rows:
-            outcomes = [compare(subject, form) for subject in subjects]
-            counts[kind][0] += any(count for _, count in outcomes)
-            counts[kind][1] += 1
-            for index, (difference, _) in enumerate(outcomes):
-                if difference:
-                    print(
-                        f"{form} {name} [{index}]: {' '.join(difference.split())[:150]}", flush=True
-                    )
-        for kind, (some, every) in counts.items():
-            print(f"{form}: {some} of {every} {kind} are replayed", flush=True)
+    subjects = [
+        ("functions", n, sample(n, i)) for n in SAMPLED for i in range(len(APIS[n].samples))
+    ]
+    subjects += [("layers", text, layer(text, LAYERS[text])) for text in LAYERS]
+    subjects += [("losses", text, loss(text, "mean")) for text in LOSSES]
+    for form in forms or FORMS:
+        found: dict[tuple[str, str], int] = {}
+        for kind, name, subject in subjects:
+            try:
+                difference, count = compare(subject, form)
+            except Exception as error:
+                difference, count = f"{type(error).__name__}: {error}", 0
+            found[kind, name] = found.get((kind, name), 0) + count
+            if difference:
+                print(f"{form} {name}: {' '.join(difference.split())[:150]}", flush=True)
+        for kind in ("functions", "layers", "losses"):
+            counts = [count for (each, _), count in found.items() if each == kind]
+            print(f"{form}: {sum(map(bool, counts))} of {len(counts)} {kind} are replayed")
 
 
 if __name__ == "__main__":
-    report()
+    report(sys.argv[1:])
