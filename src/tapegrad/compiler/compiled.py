@@ -476,7 +476,7 @@ class Compiled:
             name = changed_name(reason)
             # Other arguments may have less behind them.
             places = [] if reason == BEHIND else seen.recorder.places
-            if name and not self.cut_at([], name):
+            if name and not places and not self.cut_at([], name):
                 places = seen.noticing.places_of(name)  # in functions that this one calls
             self.take_apart(recording, seen.guards, places, "")
             self.refuse(recording, reason, where)

@@ -31,7 +31,7 @@ import numpy as np
 from ...core.base import PACKAGE, TensorBase
 from ...nn.modules._hooks import GLOBAL
 from ...nn.modules.module import Module
-from ..guards import NUMPY, globals_in, is_kept_apart, is_library_file
+from ..guards import NUMPY, globals_in, is_kept_apart, is_library_file, is_same
 from ..scalars import Number, Options
 from . import vetted
 from .instrumented import instrumented, is_instrumented, original_of
@@ -105,6 +105,22 @@ class Swaps:
 SWAPS = Swaps()
 
 
+def unheard(method: Any) -> Any:
+    """A method during which nothing of the user's runs: hooks that it meets hear nothing."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before, CURRENT.state = CURRENT.state, None
+        self.trusting += 1
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self.trusting -= 1
+            CURRENT.state = before
+
+    return call
+
+
 class PythonState:
     """A block in which the state of Python is heard, for one recorder."""
 
@@ -157,6 +173,7 @@ class PythonState:
 
     # ------------------------------------------------------------------ what is told
 
+    @unheard
     def give_up(self, reason: str) -> None:
         self.recorder.give_up(reason)
 
@@ -184,6 +201,7 @@ class PythonState:
 
     # ------------------------------------------------------------------ functions
 
+    @unheard
     def prepare(self, value: Any) -> None:
         """Have a callable, or the methods of an object, run instrumented whoever calls them."""
         kind = type(value)
@@ -209,6 +227,7 @@ class PythonState:
         elif kind not in BUILTIN_TYPES:
             self.prepare_class(kind)
 
+    @unheard
     def enter(self, function: types.FunctionType, own: bool = False) -> bool:
         """Swap the code of a function, and guard the variables that it names. False: it cannot."""
         key = id(function)
@@ -221,7 +240,8 @@ class PythonState:
             return False
         if is_instrumented(code) and key not in SWAPS.held:
             return True  # made in this call
-        made = code if is_instrumented(code) else instrumented(function, HOOKS)
+        hooks = LIBRARY_HOOKS if is_library_file(code.co_filename) and not own else HOOKS
+        made = code if is_instrumented(code) else instrumented(function, hooks)
         if made is None:
             self.unknown.add(key)
             self.keep.append(function)
@@ -282,8 +302,17 @@ class PythonState:
     def notice(self, frame: Any) -> None:
         """A function that is not this package's runs without hooks: its reads are not seen."""
         code = frame.f_code
-        is_no_file = code.co_filename.startswith("<") or is_library_file(code.co_filename)
-        if self.trusting or (is_no_file and not is_called_by_user(frame)):
+        if self.trusting or code.co_filename == weakref.__file__ or is_of_a_tuple(frame):
+            return  # callbacks of weak references come at any time
+        importing = import_around(frame)
+        if importing is not None:
+            if is_called_by_user(importing):
+                self.give_up("it imports something")
+            return
+        is_pythons = is_library_file(code.co_filename) or is_written_by_python(code)
+        if is_pythons and not is_called_by_user(frame.f_back):
+            return
+        if self.recorder.trouble:
             return
         found = [f for f in gc.get_referrers(code) if type(f) is types.FunctionType]
         for function in found:
@@ -717,7 +746,8 @@ class PythonState:
                 self.given(args, kwargs)
                 return self.trusted(function, args, kwargs)
             self.give_up(f"the source of {base.__qualname__} is not known")
-        return function(*args, **kwargs)
+        made = function(*args, **kwargs)
+        return self.mark(made) if type(made) is types.GeneratorType else made
 
     def trusted(self, function: Any, args: Any, kwargs: Any) -> Any:
         self.trusting += 1
@@ -737,7 +767,8 @@ class PythonState:
         name = base.__name__
         self.given(args, kwargs)
         if name == "__init__" or isinstance(owner, TensorBase):
-            return function(*args, **kwargs)
+            made = function(*args, **kwargs)
+            return self.mark(made) if type(made) is list else made
         if isinstance(owner, Module):
             return self.call_module_method(name, owner, function, args, kwargs)
         if owner is not None and is_kept_apart(owner):
@@ -751,7 +782,8 @@ class PythonState:
             value = cell_contents(cell)
             if callable(value):
                 self.prepare(value)
-        return function(*args, **kwargs)
+        made = function(*args, **kwargs)
+        return self.mark(made) if type(made) in (list, types.GeneratorType) else made
 
     def call_module_method(
         self, name: str, owner: Any, function: Any, args: Any, kwargs: Any
@@ -764,7 +796,8 @@ class PythonState:
         elif name not in vetted.MODULE_READS and not self.is_new(owner):
             if name.startswith(vetted.LIBRARY_ACTS):
                 self.changes(owner)
-        return function(*args, **kwargs)
+        made = function(*args, **kwargs)
+        return self.mark(made) if type(made) in FRESH else made
 
     def call_numpy(self, function: Any, args: Any, kwargs: Any) -> Any:
         name = getattr(function, "__name__", type(function).__name__)
@@ -1045,6 +1078,7 @@ class PythonState:
 
 
 UNSET = object()
+FRESH = (list, dict, collections.OrderedDict, types.GeneratorType)  # what modules' methods make
 VIEWS_OF_DICTS = (type({}.items()), type({}.keys()), type({}.values()))
 
 
@@ -1082,12 +1116,6 @@ def short(key: Any) -> str:
     return repr(key) if isinstance(key, PLAIN) else type(key).__name__
 
 
-def is_same(a: Any, b: Any) -> bool:
-    from ..guards import is_same
-
-    return is_same(a, b)
-
-
 def instance_dict(owner: Any) -> Any:
     try:
         found = object.__getattribute__(owner, "__dict__")
@@ -1117,6 +1145,16 @@ def is_generated(function: Any, owner: Any) -> bool:
     )
 
 
+def is_written_by_python(code: types.CodeType) -> bool:
+    """Whether code is that of a method which `dataclass` wrote."""
+    return code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__.")
+
+
+def is_of_a_tuple(frame: Any) -> bool:
+    """Whether a function is one that `namedtuple` wrote: it makes a tuple, and nothing else."""
+    return str(frame.f_globals.get("__name__", "")).startswith("namedtuple_")
+
+
 def is_plain_class(cls: type) -> bool:
     """Whether instances are made by C alone, or by `dataclass`."""
     return not isinstance(cls.__new__, types.FunctionType) and not isinstance(
@@ -1128,6 +1166,17 @@ def name_of(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
+def import_around(frame: Any) -> Any:
+    """The frame of Python's import system that led to a function; None if none did."""
+    while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
+        if is_instrumented(frame.f_code):
+            return None
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return frame
+        frame = frame.f_back
+    return None
+
+
 def is_called_by_user(frame: Any) -> bool:
     """Whether instrumented code, and not this package, called a function of Python's library."""
     while frame is not None:
@@ -1136,7 +1185,7 @@ def is_called_by_user(frame: Any) -> bool:
             return True
         if name.startswith(PACKAGE):
             return False
-        if is_instrumented(frame.f_code):
+        if not is_library_file(name):
             return True
         frame = frame.f_back
     return False
@@ -1307,3 +1356,26 @@ class Hooks:
 
 
 HOOKS = Hooks()
+
+
+class LibraryHooks:
+    """Hooks in functions of Python's library, which this package calls as well: then they rest."""
+
+    def __getattr__(self, name: str) -> Any:
+        hook = getattr(Hooks, name)
+
+        @functools.wraps(hook)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if CURRENT.state is None or is_called_by_user(sys._getframe(1)):
+                return hook(*args, **kwargs)
+            before, CURRENT.state = CURRENT.state, None
+            try:
+                return hook(*args, **kwargs)
+            finally:
+                CURRENT.state = before
+
+        setattr(self, name, call)
+        return call
+
+
+LIBRARY_HOOKS = LibraryHooks()
