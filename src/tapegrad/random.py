@@ -6,7 +6,15 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ._random.generators import Generator, Gpus, default_generator, generator_of, seed_gpus
+from ._random.generators import (
+    SETS_STATE,
+    Generator,
+    Gpus,
+    default_generator,
+    generator_of,
+    seed_gpus,
+)
+from .core.python_dispatch import cannot_be_repeated
 from .device import device
 from .ops.block import api
 
@@ -96,12 +104,14 @@ def fork_rng(
     """
     kind = device(device_type).type
     state = default_generator.stream.copy() if enabled else None
+    if enabled:
+        cannot_be_repeated(SETS_STATE)
     gpus = forked(devices) if enabled and kind == "cuda" else []
     try:
         yield
     finally:
         if state is not None:
-            default_generator.stream = state
+            default_generator.stream.go_on_as(state)  # compiled functions draw from this very one
         for generator, stream in gpus:
             generator.stream = stream
 

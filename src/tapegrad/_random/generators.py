@@ -9,11 +9,14 @@ import numpy as np
 from .._creation.arguments import INSTALL
 from ..core.base import STATE, TensorBase, wrap
 from ..core.devices import to_host
+from ..core.python_dispatch import cannot_be_repeated
 from ..core.transforms.batched import memory_of
 from ..device import CPU
 from ..device import device as device_type
 from . import streams  # noqa: F401 - which gives a Stream its functions
 from .twister import DEFAULT_SEED, Stream
+
+SETS_STATE = "it sets where random numbers go on from"
 
 
 class Generator:
@@ -48,11 +51,13 @@ class Generator:
         """Start again from `seed`; returns self."""
         if isinstance(seed, np.integer):
             raise TypeError("an integer is required")
+        cannot_be_repeated(SETS_STATE)
         self.stream.manual_seed(seed)
         return self
 
     def seed(self) -> int:
         """Start again from a seed that nobody can know beforehand, and return it."""
+        cannot_be_repeated(SETS_STATE)
         return self.stream.seed()
 
     def initial_seed(self) -> int:
@@ -61,12 +66,14 @@ class Generator:
 
     def get_state(self) -> Any:
         """The state, as a byte tensor."""
+        cannot_be_repeated("it reads the state of random numbers")
         return wrap(self.stream.get_state())
 
     def set_state(self, new_state: Any) -> Generator:
         """Go on from a state; returns self."""
         if not isinstance(new_state, TensorBase):
             raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
+        cannot_be_repeated(SETS_STATE)
         self.stream.set_state(to_host(new_state._array))
         return self
 
@@ -86,6 +93,7 @@ class Generator:
 
     def clone_state(self) -> Generator:
         """A generator of its own that will draw the same numbers."""
+        cannot_be_repeated("it reads the state of random numbers")
         new = Generator(self.device)
         new.stream = self.stream.copy()
         return new

@@ -231,6 +231,14 @@ class Stream:
         new.next_normal = self.next_normal
         return new
 
+    def go_on_as(self, other: Stream) -> None:
+        """Draw from now on what another stream would; the state stays where kernels know it."""
+        self.manual_seed(other._seed)
+        if other._bits is not None:
+            self._start().state = other._bits.state
+        self._drawn = other._drawn
+        self.next_normal = other.next_normal
+
     def _start(self) -> Any:
         """The twister, made by the first thread that draws."""
         with _STARTING:
@@ -249,6 +257,7 @@ class Stream:
 
             # NumPy's mt19937_state: uint32_t key[624]; int pos;
             words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(bits.ctypes.state_address)
+            words.twister = bits  # type: ignore[attr-defined] # the memory is its: a tape may live longer than this stream
             self._state = np.frombuffer(words, np.uint32)
             told = bits.state["state"]
             if not np.array_equal(self._state, np.append(told["key"], np.uint32(told["pos"]))):

@@ -17,6 +17,7 @@ from ..core.base import (
 from ..core.layout import is_dense
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from ..core.per_thread import instead
+from ..core.python_dispatch import same_always
 from ..core.transforms.batched import batched, has_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, level_of, refuse_inside
 from ..core.upward import RECORDING
@@ -261,7 +262,7 @@ def zeros_in_place_of(t: Any, wants_grad: bool) -> Any:
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
         )
-    made = wrap(np.zeros_like(t._array))
+    made = same_always(wrap(np.zeros_like(t._array)))
     made._wants_grad = wants_grad
     return made
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.array_memory import HOST, memory_of
 from ..core.base import INTERPRETED, STATE, Node, TensorBase, node_of
 from ..core.dispatch import apply
@@ -22,10 +24,12 @@ from ..core.python_dispatch import (
     ask_about,
     ask_anyone,
     below_autograd,
+    cannot_be_repeated,
     dispatches,
     is_asked,
     leaves_of,
     modes_set_to,
+    read_values,
 )
 from ..core.record import FLOATS, link_views, prepare, record, save_outputs
 from ..core.subclass import same_class
@@ -193,6 +197,18 @@ def saved(node: Any, place: int, t: Any) -> Any:
     return t
 
 
+NUMBERS = (bool, int, float, complex)
+
+
+def tell_origin(data: Any) -> None:
+    """Tell modes whether a new tensor has the same values every time: Python's own numbers."""
+    for value in leaves_of(data):
+        if isinstance(value, TensorBase):
+            read_values(value)
+        elif not isinstance(value, NUMBERS) or isinstance(value, np.generic):
+            cannot_be_repeated(f"it makes a tensor of what is in a {type(value).__name__}")
+
+
 def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function that makes a tensor, where a mode or the class of its model makes it."""
     from .._creation.arguments import get_default_device
@@ -211,6 +227,11 @@ def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return make(*given, **options)
 
     if found is None:  # from data of all kinds: PyTorch shows the tensor that it made
+        data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+        if isinstance(data, TensorBase) and api.name in ("as_tensor", "asarray"):
+            made = function(*args, **kwargs)  # by ops, if it is not the same
+            return made.requires_grad_() if wants_grad else made
+        tell_origin(data)
         with modes_set_to(()):
             made = function(*args, **kwargs)
         if not isinstance(made, TensorBase) or not ACTIVE.modes or any([made is a for a in args]):

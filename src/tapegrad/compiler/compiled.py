@@ -445,6 +445,7 @@ class Compiled:
             [] if keeps_steps else recording.let_go(),
             self.given,
             self.is_piece,
+            recording.learned,
         )
         reason, where = why_not(seen)
         if not reason and self.is_piece:
@@ -460,6 +461,14 @@ class Compiled:
                 seen.is_over = True
                 return seen
             reason = "an optimizer makes another state in each call"
+        if reason and seen.state.learned and recording.tries < MOST_TRIES:
+            # Functions ran whose reads were not seen: in the next call they are.
+            recording.tries += 1
+            recording.learned += seen.state.learned
+            recording.fail("")
+            recording.calls = 1
+            seen.is_over = True
+            return seen
         if reason:
             seen.is_over = True
             if seen.is_disturbed and self.is_tried_again(recording):
@@ -467,7 +476,7 @@ class Compiled:
             name = changed_name(reason)
             # Other arguments may have less behind them.
             places = [] if reason == BEHIND else seen.recorder.places
-            if name and not self.cut_at([], name):
+            if name and not places and not self.cut_at([], name):
                 places = seen.noticing.places_of(name)  # in functions that this one calls
             self.take_apart(recording, seen.guards, places, "")
             self.refuse(recording, reason, where)

@@ -46,13 +46,34 @@ class Decision(Step):
             raise OtherAnswer
 
 
+class Check(Decision):
+    """A function of the library that looked at values: for an error, or to choose what to do."""
+
+    def __init__(self, function: Any, given: Any, answer: Any, where: Any, place: Any) -> None:
+        self.function = function
+        self.given = given  # args, kwargs
+        self.answer = answer
+        self.where = where
+        self.place = place
+        self.name = function.__name__
+        self.made = []
+
+    def reads(self) -> list[Any]:
+        return [t._array for t in leaves_of(self.given) if isinstance(t, TensorBase)]
+
+    def run(self) -> None:
+        args, kwargs = self.given
+        if self.function(*args, **kwargs) != self.answer:
+            raise OtherAnswer
+
+
 def decided_first(steps: list[Step], is_made: Any) -> list[Step] | None:
     """The same steps, in an order in which decisions come before effects; None if there is none.
 
     What a step does outside is put off if nothing up to the decision looks at it. `is_made(array)`:
     whether it is in memory of the call's own, which is nobody else's business.
     """
-    last = max([i for i, step in enumerate(steps) if type(step) is Decision], default=-1)
+    last = max([i for i, step in enumerate(steps) if isinstance(step, Decision)], default=-1)
     stays: list[Step] = []
     later: list[Step] = []
     looked_at: set[int] = set()

@@ -28,11 +28,11 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..nn.modules._hooks import GLOBAL
 from ..nn.modules.module import Module
+from .capture.reads import ABSENT, Reads
 
 DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
 PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type)
-ABSENT = object()
 # What modules keep beside hooks, which are looked at themselves, and what is not for calls.
 BESIDE = frozenset(
     """
@@ -85,6 +85,7 @@ class Guards:
         self.queues: list[tuple[Any, list[Any], str]] = []
         self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
         self.leaf_hooks: list[tuple[Any, Any]] = []  # leaves, and their hooks
+        self.reads: Reads | None = None  # what instrumented code read
         self.tensors: list[Any] = []
         self.modules: list[Any] = []  # that are not inside of others
         self.kept_apart: list[Any] = []  # optimizers and schedulers
@@ -128,7 +129,15 @@ class Guards:
             now = vars(owner).get(key, ABSENT)
             if now is not value and not is_same(now, value):
                 return name
-        return ""
+        return "" if self.reads is None else self.reads.changed_otherwise()
+
+    def take_reads(self, reads: Reads) -> None:
+        """Guard what instrumented code read as well."""
+        self.entries += reads.entries
+        self.cells += reads.cells
+        self.lengths += reads.lengths
+        self.items += reads.items
+        self.reads = reads
 
     def take_over(self, other: Guards) -> None:
         """What others look at counts here, too."""

@@ -224,6 +224,9 @@ class Outside:
                 if any([g is not None and g._special for g in found]):
                     recorder.give_up("a gradient is no ordinary tensor")
                     break
+                origins = [g._array for g in found if g is not None]
+                if not all([recorder.check_origin(x, "it has a gradient") for x in origins]):
+                    break
                 places = iter([seed._array for seed in seeds])
                 self.passes[pattern] = Pass(
                     recorder.steps,

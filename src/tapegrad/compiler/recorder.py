@@ -30,7 +30,7 @@ from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, mode
 from ..native import KERNELS
 from ..optim._native import WATCHING
 from .calls import Place, body_of, place_in, users_line
-from .decisions import Decision
+from .decisions import Check, Decision
 from .dying import Dying, is_large
 from .memory import forget_memory
 from .noticing import unnoticed
@@ -74,6 +74,7 @@ class Recorder(OpMode):
 
     records_steps = True
     hook: Any = None  # what Python tells of the functions that are called
+    state: Any = None  # PythonState: what instrumented code reads and changes
 
     def __init__(
         self,
@@ -118,9 +119,8 @@ class Recorder(OpMode):
         self.is_inside = False  # a function that is called as a whole
         self.has_histories = False  # a tensor that was there before is no leaf
         self.take_over([t._array for t in inputs])
-        for t in tensors:  # that can be reached: they must not change unseen
-            if not t._special:
-                self.before.look(t)
+        for t in tensors:
+            self.was_there(t)
         for each in owners:
             self.before.take_object(each)
 
@@ -136,7 +136,29 @@ class Recorder(OpMode):
             if place.line and all([place.line != known.line for known in self.places]):
                 self.places.append(place)
 
-    def meet(self, t: Any) -> None:
+    def was_there(self, t: Any) -> None:
+        """A tensor that the call can reach and did not make, and its gradient.
+
+        Steps may read these, arguments, and what earlier steps made; nothing else is known to have
+        the same values in each replay. They must not change unseen, so it is noted what they hold.
+        """
+        for each in (t, t._gradient):
+            if each is not None and not each._special:
+                self.before.look(each)
+
+    def check_origin(self, array: Any, what: str) -> bool:
+        """Give up on memory that was not there before the call, and that no step fills.
+
+        Something that is no op has computed it, and a replay would find the values of this call.
+        """
+        if self.is_known(array):
+            return True
+        self.give_up(
+            f"{what}, which was computed outside of ops or cannot be found before the call"
+        )
+        return False
+
+    def meet(self, t: Any, user: str = "it") -> None:
         """A tensor that is used: if it was there before, remember what it was like."""
         if t._special:
             lazy = t._special == WITH_BITS  # the values are those of another, with other signs
@@ -144,6 +166,8 @@ class Recorder(OpMode):
             self.give_up(f"it uses a {what}")
             return
         if not self.is_made(t._array):
+            if not self.check_origin(t._array, f"{user} uses a tensor of shape {tuple(t.shape)}"):
+                return
             self.before.look(t)
             self.externals[id(t)] = t
             node = t._node if t._wants_grad else None
@@ -166,7 +190,7 @@ class Recorder(OpMode):
         """Arrays among the attributes must be those of tensors: others hold values of this call."""
         for value in leaves_of(attrs):
             if isinstance(value, TensorBase):
-                self.meet(value)
+                self.meet(value, op.name)
             elif isinstance(value, np.ndarray) and not self.is_known(value):
                 self.give_up(f"{op.name} depends on values that were computed outside of ops")
 
@@ -185,7 +209,7 @@ class Recorder(OpMode):
                 return self.unseen(op, tensors, attrs, watch)
         for t in (*plain, *watch):
             if isinstance(t, TensorBase):
-                self.meet(t)
+                self.meet(t, op.name)
         self.check_attributes(op, attrs)
         self.refuse_returned((tensors, attrs))
         if op.dynamic_shape or (op.name == "index" and has_mask(attrs)):
@@ -279,10 +303,12 @@ class Recorder(OpMode):
             self.refuse_returned(given)
             for t in given:
                 if isinstance(t, TensorBase):
-                    self.meet(t)
+                    self.meet(t, name)
                     self.may_write(t)
                 elif isinstance(t, Generator):
                     self.before.take_generator(t)
+                elif isinstance(t, np.ndarray):
+                    self.check_origin(t, f"{name} is given an array")
         if call.written is not None and not self.trouble:
             return self.write(call, *call.written)
         with below_autograd():
@@ -331,6 +357,26 @@ class Recorder(OpMode):
         self.answers.append(answer)
         self.trace.add("if", t, answer)
         self.steps.append(Decision(t._array, answer, users_line(), place_in(self.body)))
+        return answer
+
+    def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A check of values, which a replay makes again before it changes anything."""
+        if self.trouble:
+            return function(*args, **kwargs)
+        for t in leaves_of((args, kwargs)):
+            if isinstance(t, TensorBase):
+                self.meet(t, function.__name__)
+        try:
+            with modes_set_to(()):
+                answer = function(*args, **kwargs)
+        except Exception:
+            self.give_up("a value is the reason for an error")
+            raise
+        given = self.without_history((args, kwargs))
+        self.trace.add(function.__name__, args, kwargs)
+        if self.keeps_steps:
+            step = Check(function, given, answer, users_line(), place_in(self.body))
+            self.add(step, given)
         return answer
 
     def refuse_returned(self, given: Any) -> None:
@@ -468,12 +514,14 @@ class Recorder(OpMode):
             owner = getattr(function, "__self__", None)
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
-                    self.meet(value)
+                    self.meet(value, function.__name__)
                     self.write_into(value)
                     if value._gradient is not None:
                         self.may_write(value._gradient)
                 elif isinstance(value, Generator):
                     self.before.take_generator(value)
+                elif isinstance(value, np.ndarray):
+                    self.check_origin(value, f"{function.__name__} is given an array")
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
                     if function.__name__ != "zero_grad" or not to_none(args, kwargs):
@@ -539,6 +587,8 @@ class Recorder(OpMode):
             if not self.gradients[key].is_still(t._gradient):
                 self.gradients[key] = Earlier(t._gradient)
                 changed.append((t, t._gradient))
+                if t._gradient is not None and not t._gradient._special:
+                    self.check_origin(t._gradient._array, "a leaf gets a gradient")
         if changed:
             self.steps.append(GradientStep(changed))
 

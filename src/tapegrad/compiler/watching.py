@@ -19,6 +19,7 @@ from ..utils import _pytree as pytree
 from . import listening
 from .arguments import is_tensor, static_input
 from .behind import join, separate
+from .capture.python_state import PythonState
 from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .memory import forget_memory
@@ -57,6 +58,7 @@ class Seen:
         idle: list[Any],
         original: Any,
         histories: bool,
+        learned: Any = (),
     ) -> None:
         self.function = function
         self.values = values
@@ -72,8 +74,11 @@ class Seen:
         hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
         owners = self.guards.kept_apart
+        as_they_are = [v for t, v in zip(self.inputs, values, strict=True) if t is None]
+        there = [*self.guards.tensors, *[v for v in as_they_are if is_tensor(v)]]
+        there += [] if behind is None else behind.leaves
         self.recorder = recorder = Recorder(
-            function, fixed, self.guards.tensors, leaves, owners, keeps_steps, keeps_values
+            function, fixed, there, leaves, owners, keeps_steps, keeps_values
         )
         recorder.idle = idle
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
@@ -86,13 +91,14 @@ class Seen:
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         self.noticing = Noticing(recorder)
-        with listening.to_output(recorder), self.noticing:
+        self.state = recorder.state = PythonState(recorder, function, values, learned)
+        with listening.to_output(recorder), self.state, self.noticing:
             with (
                 recorder,
                 listening.to_schedulers(recorder, schedulers),
                 listening.to_options(recorder, owners),
             ):
-                self.out = function(*args, **kwargs)
+                self.out = self.state.run(function, args, kwargs)
             recorder.note_gradients()
             if is_tensor(self.out) or self.out is None:
                 self.results, self.spec = [self.out], None
@@ -102,6 +108,7 @@ class Seen:
             self.refused = ""
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
+        recorder.state = None
         if behind is not None:
             separate(behind)
         if self.outside is None:  # else the leaves get their gradients later
@@ -114,6 +121,7 @@ class Seen:
         made = Guards(self.function, self.values, self.noticing.executed())
         if self.hooks is not None:
             made.take_over(self.hooks)
+        made.take_reads(self.state.reads)
         return made
 
     def has_to_stand(self, memory: Any) -> bool:
@@ -133,6 +141,10 @@ class Seen:
         owners = [each for each in self.guards.kept_apart if hasattr(each, "param_groups")]
         found = [t for each in owners for t in tensors_of(each) if not t._special]
         return not all([self.recorder.is_known(t._array) for t in found])
+
+    def looks_at_gradients(self) -> bool:
+        """Whether somebody names `.grad`, and may ask whether there is one."""
+        return self.state.looks_at_gradients or "grad" in self.needed.names
 
     def changes_lists(self) -> bool:
         """Whether the call does something to a list or dict among its arguments."""
@@ -193,10 +205,10 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
     if recorder.trouble:
         return recorder.trouble, recorder.where
-    if recorder.answers:
+    if any([isinstance(step, Decision) for step in recorder.steps]):
         ordered = decided_first(recorder.steps, recorder.is_made)
         if ordered is None:
-            last = [step for step in recorder.steps if type(step) is Decision][-1]
+            last = [step for step in recorder.steps if isinstance(step, Decision)][-1]
             recorder.places = [last.place]
             return "a value is handed to Python", last.where
         recorder.steps = ordered
@@ -205,7 +217,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return trouble or seen.refused, None
     if seen.looks_at_numbers():
         return "it looks at a number that changes", None
-    changed = guards.changed()
+    changed = guards.changed() or seen.needed.changed()
     if changed:
         return f"it changes {changed}", None
     drawn = guards.drew()
@@ -233,6 +245,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             if is_new_object(r, guards):
                 return f"it returns a {type(r).__name__}", None
             continue
+        if not r._special and not recorder.is_known(r._array):
+            return "it returns a tensor that was computed outside of ops", None
         if r._special or (type(r) is not TENSOR.cls and recorder.is_made(r._array)):
             return f"it returns a {type(r).__name__}", None
         if any([r is t for t in inputs]):

@@ -20,6 +20,7 @@ from .base import STATE, TensorBase, ndarray, wrap
 from .bits import plain
 from .dispatch import REALS, common_dtype, holds_array, number_as
 from .op import REGISTRY, Op
+from .python_dispatch import same_always
 from .record import FLOATS
 from .spaces import RAW, DeviceSpace
 from .transforms.batched import memory_of
@@ -202,8 +203,8 @@ def where_is(like: Any, array: Any) -> Any:
 
 
 def on_device_of(like: Any, array: Any) -> Any:
-    """A tensor with the values of a NumPy array, on the device of `like`."""
-    return wrap(where_is(like, array))
+    """A tensor with the values of a NumPy array, which depend on no tensor's, where `like` is."""
+    return same_always(wrap(where_is(like, array)))
 
 
 def has_device(tensors: Any) -> bool:

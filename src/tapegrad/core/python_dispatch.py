@@ -62,8 +62,15 @@ class OpMode:
     def read(self, t: TensorBase) -> None:
         """Python looks at the values of a tensor."""
 
+    def give_up(self, reason: str) -> None:
+        """Something happens that cannot be written down (compiler/recorder.py)."""
+
     def constant(self, t: TensorBase) -> None:
         """A gradient rule makes a tensor that has the same values every time."""
+
+    def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A function looks at values, to say yes or no or to raise."""
+        return function(*args, **kwargs)
 
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A function that a recorded step calls again as it is (compiler/recorder.py)."""
@@ -82,6 +89,29 @@ def is_recorded() -> bool:
     """Whether ops are written down to be run again with other values: shapes must not depend on
     those."""
     return any([mode.records_steps for mode in ACTIVE.modes])
+
+
+def cannot_be_repeated(reason: str) -> None:
+    """Tell modes that write ops down that a replay would not do what happens now."""
+    for mode in ACTIVE.modes:
+        if mode.records_steps:
+            mode.give_up(reason)
+
+
+def looks_at_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function that looks at the values of tensors to say yes or no, or to raise.
+
+    What is recorded is right only for calls in which it says the same, so a replay asks it again.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        modes = ACTIVE.modes
+        if modes:
+            return modes[-1].look(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def same_always(t: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.python_dispatch import looks_at_values
 from ..core.transforms.batched import memory_of
 from ..utils.naming import typename
 from . import constraints
@@ -240,6 +241,7 @@ class Distribution:
         return f"{self.__class__.__name__}({', '.join(shown)})"
 
 
+@looks_at_values
 def all_true(valid: Any) -> bool:
     if not isinstance(valid, tg.Tensor):
         raise TypeError(

@@ -15,6 +15,7 @@ from ...core.base import TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
 from ...core.op import REGISTRY
+from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import memory_of
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Case, api
@@ -253,6 +254,11 @@ ISTFT_CASES = [
 ]
 
 
+@looks_at_values
+def is_nearly_zero(least: Any) -> bool:
+    return bool(to_host(memory_of(least)).min(initial=1) < 1e-11)
+
+
 @api(samples=ISTFT_CASES)
 def istft(
     input: Any,
@@ -325,7 +331,7 @@ def istft(
         end = total - n_fft // 2
     y, envelope = y[:, start:end], envelope[:, start:end]
     refuse_meta("equal", envelope)
-    if to_host(memory_of(envelope.abs().min())).min(initial=1) < 1e-11:
+    if is_nearly_zero(envelope.abs().min()):
         raise complaint("istft", input, "window overlap add min: 1", **shown)
     y = y / envelope
     if input._array.ndim == 2:

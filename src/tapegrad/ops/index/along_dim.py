@@ -9,6 +9,7 @@ import numpy as np
 from ..._tensor.indexing import number_as_array, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
+from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values, left_to_device
 from ..block import WIDEST, Autocast, Case, Linear, api, apply, op
 from ..block.batching import lift, padded
@@ -379,14 +380,19 @@ def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply
             f"{value._array.ndim} dimension(s)."
         )
     size = shape[dim] if shape else 1
+    check_fill_index(index, dim, size)
+    if isinstance(value, TensorBase):
+        return run(IndexFillTensor, (input, index, value), (dim,))
+    return run(
+        IndexFillValue, (input, index), (number_as_array(input._array.dtype, value)[()], dim)
+    )
+
+
+@looks_at_values
+def check_fill_index(index: Any, dim: int, size: int) -> None:
     x = known_values(index)
     wrong = x[(x < -size) | (x >= size)]
     if not left_to_device(index, -size, size) and wrong.size:
         raise IndexError(
             f"index {int(wrong.flat[0])} is out of bounds for dimension {dim} with size {size}"
         )
-    if isinstance(value, TensorBase):
-        return run(IndexFillTensor, (input, index, value), (dim,))
-    return run(
-        IndexFillValue, (input, index), (number_as_array(input._array.dtype, value)[()], dim)
-    )

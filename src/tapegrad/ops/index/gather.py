@@ -14,6 +14,7 @@ from ...autograd.dispatched import noted_sparse
 from ...core.arrays import out_of_sight
 from ...core.base import TensorBase, as_array, wrap
 from ...core.devices import to_host, xp_of
+from ...core.python_dispatch import same_always
 from ...core.spaces import RECORDED
 from ...core.transforms.batched import left_to_device, memory_of
 from ...native.backend import HOST
@@ -450,7 +451,7 @@ def scatter(
     fill = number_as_array(input._array.dtype, src)[()]
     if reduce is None:
         return run(ScatterValue, (input, index), (fill, dim))
-    return run(ScatterOld, (input, index, wrap(np.asarray(fill))), (dim, reduce))
+    return run(ScatterOld, (input, index, same_always(wrap(np.asarray(fill)))), (dim, reduce))
 
 
 @op

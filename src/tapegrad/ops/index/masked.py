@@ -13,6 +13,7 @@ from ...core.arrays import out_of_sight
 from ...core.base import TensorBase, wrap
 from ...core.devices import to_host
 from ...core.dispatch import apply
+from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import (
     dynamic_shape,
     is_batched,
@@ -291,6 +292,7 @@ def most_marked(mask: Any, shape: tuple[int, ...]) -> int:
 # ---------------------------------------------------------------------- flat positions
 
 
+@looks_at_values
 def check_flat(function: str, input: Any, index: Any) -> None:
     if not isinstance(index, TensorBase):
         raise errors.must_be_tensor(function, "index", 1, index)

@@ -9,7 +9,6 @@ import numpy as np
 from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
@@ -26,6 +25,7 @@ from .matrices import (
     common_batch,
     flat,
     report,
+    report_of,
     substitute,
 )
 from .solve import check_pair
@@ -162,7 +162,7 @@ def factorize(A: Any, upper: bool, function: str) -> Any:
     check_factorable("linalg.cholesky", "cholesky_cpu", array)
     result = apply(LinalgCholeskyEx, (A,), (upper,))
     if function:
-        report(memory_of(result[1]), LinAlgError, function, NOT_POSITIVE)
+        report_of(result[1], LinAlgError, function, NOT_POSITIVE)
     return result
 
 

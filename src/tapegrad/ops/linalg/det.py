@@ -7,7 +7,6 @@ from typing import Any
 
 from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw, Index
@@ -21,7 +20,7 @@ from .matrices import (
     check_factorable,
     check_floating,
     check_square,
-    report,
+    report_of,
     solve_arrays,
     svd_arrays,
     trace,
@@ -294,7 +293,7 @@ def invert(A: Any, function: str) -> Any:
     check_floating("linalg.inv", array, low_precision=False)
     result = apply(LinalgInvEx, (A,))
     if function:
-        report(memory_of(result[1]), LinAlgError, function, SINGULAR_INVERSE)
+        report_of(result[1], LinAlgError, function, SINGULAR_INVERSE)
     return result
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ...core.transforms.batched import memory_of
 from ..block import Block, Case, api, op
 from ..block.samples import Draw, Index
 from .det import SQUARE, SQUARES
@@ -23,7 +22,7 @@ from .matrices import (
     common_batch,
     flat,
     magnitude,
-    report,
+    report_of,
     scalar_type,
 )
 from .solve import check_pair
@@ -220,7 +219,7 @@ def ldl_factors(A: Any, hermitian: bool, function: str) -> Any:
     check_factorable("torch.linalg.ldl_factor_ex", "ldl_factor_kernel_cpu", array)
     result = apply(LinalgLdlFactorEx, (A,), (hermitian,))
     if function:
-        report(memory_of(result[2]), RuntimeError, function, "Unknown error code: {}.")
+        report_of(result[2], RuntimeError, function, "Unknown error code: {}.")
     return result
 
 

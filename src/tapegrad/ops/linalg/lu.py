@@ -10,7 +10,8 @@ import numpy as np
 from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ...core.transforms.batched import known_values, memory_of
+from ...core.python_dispatch import looks_at_values
+from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
@@ -28,7 +29,7 @@ from .matrices import (
     common_batch,
     lu_arrays,
     permutation_matrix,
-    report,
+    report_of,
     solve_lu,
     stacked,
     turned,
@@ -187,7 +188,7 @@ def lu_factors(A: Any, pivot: bool, function: str) -> Any:
     check_factorable("torch.lu_factor", A._array, pivot)
     result = apply(LinalgLuFactorEx, (A,))
     if function:
-        report(memory_of(result[2]), RuntimeError, function, ZERO_PIVOT)
+        report_of(result[2], RuntimeError, function, ZERO_PIVOT)
     return result
 
 
@@ -368,7 +369,7 @@ def lu_unpack(
             "dtype.\nNote: this function is intended to be used with the output produced by "
             "torch.linalg.lu_factor"
         )
-    if unpack_pivots and not (pivots.ndim and within(known_values(LU_pivots), data.shape[-2])):
+    if unpack_pivots and not (pivots.ndim and within(LU_pivots, data.shape[-2])):
         raise RuntimeError(
             "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you "
             "properly pass the result of lu_factor?"
@@ -376,11 +377,25 @@ def lu_unpack(
     return apply(LuUnpack, (LU_data, LU_pivots), (unpack_data, unpack_pivots))
 
 
+@looks_at_values
 def within(pivots: Any, rows: int) -> bool:
-    return bool(((pivots >= 1) & (pivots <= rows)).all())
+    at = known_values(pivots)
+    return bool(((at >= 1) & (at <= rows)).all())
 
 
 # ---------------------------------------------------------------------- lu_solve
+
+
+@looks_at_values
+def check_pivots(pivots: Any, rows: int) -> None:
+    at = known_values(pivots)
+    for bad, limit in ((at < 1, "greater or equal to 1"), (at > rows, "")):
+        if bad.any():
+            raise RuntimeError(
+                f"Pivots given to lu_solve must all be "
+                f"{limit or 'smaller or equal to LU.size(-2)'}. Did you properly pass the result "
+                "of lu_factor?"
+            )
 
 
 @op
@@ -456,14 +471,7 @@ def solve_factored(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> A
         )
     common_batch(lu, b)
     check_kernel(f"{function}_cpu", lu)
-    at = known_values(pivots)
-    for bad, limit in ((at < 1, "greater or equal to 1"), (at > lu.shape[-1], "")):
-        if bad.any():
-            raise RuntimeError(
-                f"Pivots given to lu_solve must all be "
-                f"{limit or 'smaller or equal to LU.size(-2)'}. Did you properly pass the result "
-                "of lu_factor?"
-            )
+    check_pivots(pivots, lu.shape[-1])
     return apply(LinalgLuSolve, (LU, pivots, B), (left, adjoint))
 
 

@@ -16,6 +16,8 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.named_results import return_type
+from ...core.python_dispatch import looks_at_values
+from ...core.transforms.batched import memory_of
 from ...core.wrappers import Nowhere
 from ...errors import must_be_tensor
 from ...native.blas import solve_triangles
@@ -130,6 +132,12 @@ def report(info: Any, cls: type[Exception], function: str, sentence: str) -> Non
         first = int(bad[0])
         where = f"(Batch element {first}): " if info.ndim else ""
         raise cls(f"{function}: {where}{sentence.format(int(info.reshape(-1)[first]))}")
+
+
+@looks_at_values
+def report_of(info: Any, cls: type[Exception], function: str, sentence: str) -> None:
+    """`report` for a tensor."""
+    report(memory_of(info), cls, function, sentence)
 
 
 SINGULAR_INVERSE = (

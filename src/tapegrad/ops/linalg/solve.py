@@ -8,7 +8,6 @@ from typing import Any
 from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
@@ -23,7 +22,7 @@ from .matrices import (
     check_same_dtype,
     check_square,
     common_batch,
-    report,
+    report_of,
     scalar_type,
     solve_arrays,
     stacked,
@@ -116,7 +115,7 @@ def solve_equation(A: Any, B: Any, left: Any, function: str) -> Any:
         check_kernel("lu_cpu", a)
     result = apply(LinalgSolveEx, (A, B), (left, vector))
     if function:
-        report(memory_of(result[1]), LinAlgError, function, SINGULAR_SOLVE)
+        report_of(result[1], LinAlgError, function, SINGULAR_SOLVE)
     return result
 
 

@@ -16,6 +16,7 @@ from ...core.base import TensorBase, wrap
 from ...core.devices import is_device, to_host, xp_of
 from ...core.dispatch import apply
 from ...core.named_results import return_type
+from ...core.python_dispatch import same_always
 from ...core.transforms.batched import memory_of
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.checks import OUT_EXACT, is_complex
@@ -510,8 +511,8 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     S = svd_of(input, False, False)[1]
     *stack, rows, cols = array.shape
     xp = xp_of(memory_of(input))
-    U = wrap(xp.zeros((*stack, rows, rows), array.dtype))
-    V = wrap(by_column(xp, xp.zeros((*stack, cols, cols), array.dtype)))
+    U = same_always(wrap(xp.zeros((*stack, rows, rows), array.dtype)))
+    V = same_always(wrap(by_column(xp, xp.zeros((*stack, cols, cols), array.dtype))))
     return OldSvdResult((U, S, V))
 
 

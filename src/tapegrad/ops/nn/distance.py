@@ -15,6 +15,7 @@ from ...core import promote
 from ...core.base import TensorBase, wrap
 from ...core.devices import raw_space, where_is, xp_of
 from ...core.dispatch import apply
+from ...core.python_dispatch import same_always
 from ...core.spaces import RECORDED
 from ..block import SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.batching import lift
@@ -271,7 +272,7 @@ def square_form(F: Any, pairs: Any, count: int) -> Any:
     """Values of pairs as symmetric matrices with a diagonal of zeros."""
     places, off = [where_is(pairs, part) for part in pair_places(count)]
     if F.recorded:
-        places, off = wrap(places), wrap(off)
+        places, off = same_always(wrap(places)), same_always(wrap(off))
     picked = F.index_select(pairs, places, len(pairs.shape) - 1)
     return F.where(off, F.reshape(picked, (*pairs.shape[:-1], count, count)), 0)
 
@@ -282,7 +283,7 @@ def pair_form(F: Any, square: Any) -> Any:
     first, second = np.triu_indices(count, 1)
     places = where_is(square, first * count + second)
     if F.recorded:
-        places = wrap(places)
+        places = same_always(wrap(places))
     flat = F.reshape(square, (*square.shape[:-2], count * count))
     return F.index_select(flat, places, len(flat.shape) - 1)
 

@@ -14,6 +14,7 @@ from ...core.base import TensorBase, wrap
 from ...core.devices import where_is, xp_of
 from ...core.dispatch import apply
 from ...core.modes import MODES
+from ...core.python_dispatch import same_always
 from ...core.transforms.batched import known_values, left_to_device, memory_of
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
@@ -144,7 +145,7 @@ def stacked(F: Any, size: int, indices: Any, batched: bool, rows: int) -> Any:
 def numbers(F: Any, size: int, step: int, ndim: int, like: Any) -> Any:
     """0, `step`, 2 `step` … for the entries of a batch, where `like` is."""
     made = where_is(like, (np.arange(size) * step).reshape(size, *(1,) * (ndim - 1)))
-    return wrap(made) if F.recorded else made
+    return same_always(wrap(made)) if F.recorded else made
 
 
 def check_indices(function: str, indices: Any, position: int = 1) -> None:

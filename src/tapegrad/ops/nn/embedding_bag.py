@@ -13,6 +13,7 @@ from ...autograd.dispatched import noted_sparse
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.dispatch import apply
+from ...core.python_dispatch import cannot_be_repeated, looks_at_values
 from ...core.transforms.batched import known_values, memory_of, refusal
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
@@ -288,6 +289,36 @@ class EmbeddingBagCounts(Block):
         return counts[at, xp.sort(each, 1)[at, rank[at, each]]].reshape(indices.shape)
 
 
+@looks_at_values
+def check_bags(offsets: Any, indices: Any, rows: int, mode: int) -> None:
+    """Raise for bags that begin nowhere, and for indices without a row."""
+    at, length = known_values(offsets), indices.numel()
+    if at.size and (at[..., 0] != 0).any():
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {at[..., 0].flat[0]}"
+        )
+    if at.size and (at[..., -1] > length).any():
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of "
+            f"{at[..., -1].max()}"
+        )
+    if (at[..., 1:] < at[..., :-1]).any():
+        raise RuntimeError("embedding_bag: offsets must not decrease")
+    place = first_outside(indices, rows)
+    if place is not None:
+        value = known_values(indices).flat[place]
+        if mode == MAX:
+            raise RuntimeError(
+                "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
+                f"{value}"
+            )
+        raise RuntimeError(
+            f"Index {place} of input takes value {value} which is not in the valid range "
+            f"[0, {rows})"
+        )
+
+
 def checked_bags(
     weight: Any,
     indices: Any,
@@ -330,37 +361,15 @@ def checked_bags(
                 f"but got {padding_idx}"
             )
         padding_idx = padding_idx + rows if padding_idx < 0 else padding_idx
-    at, length = known_values(offsets), indices.numel()
+    length = indices.numel()
     if include_last_offset and not offsets.numel():
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
-    if at.size and (at[..., 0] != 0).any():
-        raise RuntimeError(
-            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-            f"position 0. However, got {at[..., 0].flat[0]}"
-        )
-    if at.size and (at[..., -1] > length).any():
-        raise RuntimeError(
-            f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of "
-            f"{at[..., -1].max()}"
-        )
-    if (at[..., 1:] < at[..., :-1]).any():
-        raise RuntimeError("embedding_bag: offsets must not decrease")
-    place = first_outside(indices, rows)
-    if place is not None:
-        value = known_values(indices).flat[place]
-        if mode == MAX:
-            raise RuntimeError(
-                "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
-                f"{value}"
-            )
-        raise RuntimeError(
-            f"Index {place} of input takes value {value} which is not in the valid range "
-            f"[0, {rows})"
-        )
+    check_bags(offsets, indices, rows, mode)
     # What follows the last bag, or stands in none, is not looked at.
     end = length if offsets.numel() else 0
     if include_last_offset and offsets.numel() and not offsets.is_meta:
-        at = to_host(memory_of(offsets))  # a shape depends on it
+        cannot_be_repeated("a shape depends on offsets")
+        at = to_host(memory_of(offsets))
         end = int(at[..., -1].flat[0])
         if (at[..., -1] != end).any():
             raise refusal(UNEVEN_BAGS)

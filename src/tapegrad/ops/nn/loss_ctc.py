@@ -15,6 +15,7 @@ import tapegrad as tg
 from ...core.arrays import refuse_meta
 from ...core.base import TensorBase, wrap
 from ...core.dispatch import apply
+from ...core.python_dispatch import looks_at_values, same_always
 from ...nn import _reduction
 from ..block import SINGLE, Autocast, Block, api, op
 from ..block.batching import join, lift, part
@@ -287,8 +288,15 @@ def lengths_of(name: str, lengths: Any) -> Any:
     if isinstance(lengths, TensorBase):
         if lengths._array.dtype.kind not in "iu":
             raise RuntimeError(f"{name} must be integral")
+        check_lengths(lengths, lengths._array.tolist())
         return lengths._array.astype(np.int64).reshape(-1)
     return np.array(lengths, np.int64)
+
+
+@looks_at_values
+def check_lengths(lengths: Any, known: Any) -> bool:
+    """Whether lengths are those which a recorded call was made with."""
+    return bool(lengths._array.tolist() == known)
 
 
 def is_lengths(value: Any) -> bool:
@@ -395,8 +403,8 @@ def ctc_loss_by_number(
         rows = wrap(in_rows(targets._array, labels))
     else:
         rows = targets.to(tg.int64)
-    made = [steps, rows, wrap(inputs), wrap(labels)]
-    divisors = wrap(np.maximum(labels, 1).astype(steps._array.dtype))
+    made = [steps, rows, same_always(wrap(inputs)), same_always(wrap(labels))]
+    divisors = same_always(wrap(np.maximum(labels, 1).astype(steps._array.dtype)))
     if steps.is_meta:
         divisors, *made = [t.to("meta") for t in (divisors, *made)]  # type: ignore[attr-defined]
     losses, _ = apply(CtcLoss, tuple(made), (blank, bool(zero_infinity)))

@@ -9,6 +9,7 @@ from typing import Any
 import tapegrad as tg
 
 from ...core.dispatch import apply
+from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values, memory_of
 from ...nn import _reduction
 from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
@@ -176,10 +177,21 @@ def binary_cross_entropy(
     if not input.dtype.is_floating_point:
         raise not_implemented("binary_cross_entropy", input.dtype)
     for name, t in (("input", input), ("target", target)):
-        values = known_values(t)
-        if not ((values >= 0) & (values <= 1)).all():
+        if not is_probability(t):
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     return apply(BinaryCrossEntropy, (input, target, weight), (reduction,))
+
+
+@looks_at_values
+def is_probability(t: Any) -> bool:
+    """Whether all values are from 0 to 1, as far as they can be seen."""
+    values = known_values(t)
+    return bool(((values >= 0) & (values <= 1)).all())
+
+
+@looks_at_values
+def has_negative(t: Any) -> bool:
+    return bool((memory_of(t) < 0).any())
 
 
 def check_weight(shape: tuple[int, ...], full: tuple[int, ...]) -> None:
@@ -494,7 +506,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * tg.ones_like(input)
-    elif bool((memory_of(var) < 0).any()):
+    elif has_negative(var):
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
         if input.size()[:-1] == var.size():

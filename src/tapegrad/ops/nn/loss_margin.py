@@ -10,6 +10,7 @@ import numpy as np
 import tapegrad as tg
 
 from ...core.dispatch import apply
+from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
 from ...nn import _reduction
 from ..block import SINGLE, Autocast, Block, Case, api, op
@@ -43,6 +44,7 @@ def check_samples(input: Any) -> None:
         )
 
 
+@looks_at_values
 def lies_outside(target: Any, low: int, high: int) -> bool:
     """Whether a class index is below `low`, or not below `high`."""
     y = known_values(target)

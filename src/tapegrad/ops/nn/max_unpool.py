@@ -12,6 +12,7 @@ import numpy as np
 from ...autograd.grad_mode import is_grad_enabled
 from ...core.base import TensorBase
 from ...core.op import Op
+from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
 from ...errors import must_be_tensor
 from ..block import APIS, SINGLE, Autocast, Block, Case, apply, op
@@ -170,6 +171,12 @@ def unpool_planes(input: Any, indices: Any, sizes: Sizes, stride: Sizes) -> Any:
                 f"non-batch dimensions, but got {list(shape)} with dimension {d} being empty."
             )
     refuse_dtype(f"max_unpool{n}d", input)
+    check_places(indices, sizes)
+    return apply(UNPOOLING[n], (input, indices), (sizes,))
+
+
+@looks_at_values
+def check_places(indices: Any, sizes: Any) -> None:
     flat = known_values(indices)
     wrong = flat[(flat < 0) | (flat >= volume(sizes))]
     if wrong.size:
@@ -177,7 +184,6 @@ def unpool_planes(input: Any, indices: Any, sizes: Sizes, stride: Sizes) -> Any:
         raise RuntimeError(
             f"Found an invalid max index: {wrong.flat[0]} (output volumes are of size {spelled})"
         )
-    return apply(UNPOOLING[n], (input, indices), (sizes,))
 
 
 def unpool_function(**fields: Any) -> Any:

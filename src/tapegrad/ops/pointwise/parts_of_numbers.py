@@ -11,6 +11,7 @@ from ... import dtypes
 from ...core.base import STATE, wrap
 from ...core.devices import xp_of
 from ...core.modes import MODES
+from ...core.python_dispatch import same_always
 from ...core.spaces import RAW
 from ...core.transforms.batched import memory_of
 from ..block import APIS, PROMOTE, Case, Elementwise, api, apply, helper, op, ufunc
@@ -254,7 +255,7 @@ def filled_like(x: Any, value: Any) -> Any:
     """A constant tensor; one for all entries of a batch."""
     array = x._array
     if isinstance(array, np.ndarray):
-        return wrap(np.full_like(array, value))
+        return same_always(wrap(np.full_like(array, value)))
     if type(array) is STATE.device_type:
         return wrap(xp_of(array).full_like(array, value))
     return wrap(xp_of(memory_of(x)).full(array.shape, value, array.dtype))

@@ -12,7 +12,7 @@ from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import on_device_of, xp_of
 from ...core.named_results import return_type
 from ...core.promote import promote_types
-from ...core.python_dispatch import is_asked
+from ...core.python_dispatch import is_asked, is_recorded, looks_at_values, read_values
 from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
 from ..block import Block, Case, api, apply, op
@@ -539,11 +539,14 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         return on_device_of(input, np.empty((*x.shape, num_classes), np.int64))
     xp = xp_of(x)
     if num_classes == -1:
-        num_classes = max(int(x.max()) + 1, 1)
+        num_classes = max(int(read_values(input).max()) + 1, 1)
     check_classes(input, num_classes)
+    if is_recorded():
+        return places_of(input, num_classes)
     return wrap((x[..., None] == xp.arange(num_classes)).astype(np.int64))
 
 
+@looks_at_values
 def check_classes(input: Any, num_classes: int) -> None:
     x = known_values(input)
     if x.size and x.min() < 0:
@@ -560,4 +563,9 @@ def one_hot_in_batch(input: Any, num_classes: int) -> Any:
             "num_classes argument."
         )
     check_classes(input, num_classes)
+    return places_of(input, num_classes)
+
+
+def places_of(input: Any, num_classes: int) -> Any:
+    """`one_hot` by ops."""
     return (input.unsqueeze(-1) == on_device_of(input, np.arange(num_classes))).to(dtypes.int64)

@@ -13,6 +13,7 @@ from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import is_device
 from ...core.dispatch import number_as
 from ...core.layout import contiguous_strides, empty, empty_like
+from ...core.python_dispatch import same_always
 from ...device import (
     channels_last,
     channels_last_3d,
@@ -190,7 +191,8 @@ def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
         if not isinstance(src, (bool, int, float, complex)):
             raise errors.must_be_tensor("copy_", "other", 1, src)
         with np.errstate(over="ignore"):
-            src = wrap(np.asarray(number_as(src, input._array.dtype), input._array.dtype))
+            number = number_as(src, input._array.dtype)
+            src = same_always(wrap(np.asarray(number, input._array.dtype)))
     if STATE.device_type is not None and is_device(input) != is_device(src):
         src = moved_to(input, src)
     return write(Copy, (input, src))

@@ -12,6 +12,7 @@ from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
 from ...core.layout import channels_last
+from ...core.python_dispatch import read_values
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
 from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
@@ -376,7 +377,9 @@ def repeat_interleave(
     if isinstance(counts, TensorBase) and counts.is_meta and output_size is None:  # type: ignore[attr-defined]
         raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
     if repeats is None:
-        return on_device_of(input, repeated(to_host(input._array), input._array.size, output_size))
+        return on_device_of(
+            input, repeated(to_host(read_values(input)), input._array.size, output_size)
+        )
     if not isinstance(repeats, TensorBase):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
@@ -395,7 +398,7 @@ def repeat_interleave(
     if dim is None:
         input, dim = input.flatten(), 0
     dim = wrap_dim(dim, input._array.ndim)
-    times, size = to_host(repeats._array), input._array.shape[dim]
+    times, size = to_host(read_values(repeats)), input._array.shape[dim]
     if times.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if times.size == 1:

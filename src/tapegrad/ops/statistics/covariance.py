@@ -11,10 +11,28 @@ from ... import dtypes
 from ...core.arrays import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import to_host
+from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import memory_of
 from ..block import APIS, Case, api
 from ..block.samples import Draw, Index
 from ..linalg.matrices import tensor_array
+
+
+@looks_at_values
+def has_negative(weights: Any) -> bool:
+    return bool((memory_of(weights) < 0).any())
+
+
+@looks_at_values
+def has_zero(total: Any) -> bool:
+    return bool((memory_of(total) == 0).any())
+
+
+@looks_at_values
+def is_used_up(freedom: Any) -> bool:
+    """Whether no degree of freedom is left."""
+    left = memory_of(freedom) <= 0 if isinstance(freedom, TensorBase) else freedom <= 0
+    return bool(np.any(to_host(left)))
 
 
 def check_weights(name: str, weights: Any, floating: bool, observations: int) -> None:
@@ -37,7 +55,7 @@ def check_weights(name: str, weights: Any, floating: bool, observations: int) ->
             f"input but got {array.size} != {observations}"
         )
     refuse_meta("equal", weights)
-    if observations and (memory_of(weights) < 0).any():
+    if observations and has_negative(weights):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
@@ -79,15 +97,14 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     total: Any = observations
     if weights is not None:
         total = weights.sum()
-        if observations and (memory_of(total) == 0).any():
+        if observations and has_zero(total):
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     weighted = rows if weights is None else rows * weights
     mean = weighted.sum(1) / total
     freedom = total - correction
     if aweights is not None and correction != 0:
         freedom = total - correction * (weights * aweights).sum() / total
-    left = memory_of(freedom) <= 0 if isinstance(freedom, TensorBase) else freedom <= 0
-    if np.any(to_host(left)):
+    if is_used_up(freedom):
         warnings.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
             "of observations.",

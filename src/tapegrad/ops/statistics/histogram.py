@@ -10,6 +10,7 @@ from ..._creation.ranges import evenly
 from ...core.arrays import refuse_meta
 from ...core.base import STATE, TensorBase
 from ...core.named_results import return_type
+from ...core.python_dispatch import read_values
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...errors import no_tensor_in_list
 from ..block import Block, Case, api, apply, op
@@ -81,6 +82,7 @@ class Histc(Block):
         if low == high and x.size and type(x) is not STATE.meta_type:
             if x.dtype.kind == "c":
                 raise not_implemented("aminmax_cpu", input.dtype)
+            read_values(input)
             low, high = float(x.min()), float(x.max())
         if low == high:
             low, high = low - 1, high + 1

@@ -10,6 +10,7 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.devices import on_device_of
 from ...core.named_results import return_type
+from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Case, api, apply, op
 from ..block.batching import flattened
@@ -289,6 +290,12 @@ class Mode(Picked):
 LARGEST = 16 * 1000 * 1000  # elements along the dimension
 
 
+@looks_at_values
+def is_fraction(q: Any) -> bool:
+    values = known_values(q)
+    return bool(((values >= 0) & (values <= 1)).all())
+
+
 def check_quantile(input: Any, q: Any, interpolation: str) -> Any:
     """`q` as a tensor of the input's dtype, if everything is as it should be."""
     dtype = input._array.dtype
@@ -305,8 +312,7 @@ def check_quantile(input: Any, q: Any, interpolation: str) -> Any:
         check_floating(input)
         if q._array.dtype != dtype:
             raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-        values = known_values(q)
-        if not ((values >= 0) & (values <= 1)).all():
+        if not is_fraction(q):
             raise RuntimeError("quantile() q values must be in the range [0, 1]")
         return q
     if not is_number(q):
