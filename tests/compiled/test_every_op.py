@@ -65,6 +65,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, T.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
+def numbers_of(args: Any, kwargs: Any) -> list[Any]:
+    return [t for t in [*tensors_of(args), *tensors_of(kwargs)] if is_number(t)]
+
+
+def parameters_of(function: Any) -> list[Any]:
+    return list(function.parameters()) if isinstance(function, nn.Module) else []
+
+
 def touched(value: Any) -> Any:
     """The same numbers, made by some ops: functions of one op are not worth a recording."""
     if is_number(value) and not value.is_sparse:
@@ -83,23 +91,24 @@ def loss_of(outs: list[Any]) -> Any:
     return total
 
 
-def forward(function: Any, leaves: Any, args: Any, kwargs: Any) -> Any:
+def forward(function: Any, args: Any, kwargs: Any) -> Any:
     return function(*[touched(a) for a in args], **kwargs)
 
 
-def inside(function: Any, leaves: Any, args: Any, kwargs: Any) -> Any:
-    out = forward(function, leaves, args, kwargs)
+def inside(function: Any, args: Any, kwargs: Any) -> Any:
+    out = forward(function, args, kwargs)
     loss = loss_of(tensors_of(out))
     if isinstance(loss, T.Tensor):
         loss.backward()
-    return [t.detach() for t in tensors_of(out)], [t.grad for t in leaves]
+    return [t.detach() for t in tensors_of(out)], [t.grad for t in numbers_of(args, kwargs)]
 
 
-def asked(function: Any, leaves: Any, args: Any, kwargs: Any) -> Any:
-    out = forward(function, leaves, args, kwargs)
+def asked(function: Any, args: Any, kwargs: Any) -> Any:
+    out = forward(function, args, kwargs)
     loss = loss_of(tensors_of(out))
     grads: Any = []
     if isinstance(loss, T.Tensor):
+        leaves = [*numbers_of(args, kwargs), *parameters_of(function)]
         grads = T.autograd.grad(loss, leaves, allow_unused=True)
     return [t.detach() for t in tensors_of(out)], list(grads)
 
@@ -111,25 +120,24 @@ def run(subject: Subject, form: str, compile: Any) -> tuple[list[Any], Any]:
     """What can be seen of each call, and the function."""
     T.manual_seed(0)
     function = subject.make()
-    parameters = list(function.parameters()) if isinstance(function, nn.Module) else []
+    parameters = parameters_of(function)
     body = BODIES[form]
 
-    def step(leaves: Any, args: Any, kwargs: Any) -> Any:
-        return body(function, leaves, args, kwargs)
+    def step(args: Any, kwargs: Any) -> Any:
+        return body(function, args, kwargs)
 
     called = compile(step)
     seen: list[Any] = []
     for k in VALUES:
         args, kwargs = subject.arguments(k)
-        leaves = [t for t in [*tensors_of(args), *tensors_of(kwargs)] if is_number(t)]
         if form != "forward":
-            leaves = [t.requires_grad_() for t in leaves]
+            for t in numbers_of(args, kwargs):
+                t.requires_grad_()
         for p in parameters:
             p.grad = None
         T.manual_seed(k)
-        leaves = [*leaves, *parameters]
         try:
-            out = called(leaves, args, kwargs)
+            out = called(args, kwargs)
             if form == "outside":
                 loss = loss_of(tensors_of(out))
                 if isinstance(loss, T.Tensor):
@@ -138,7 +146,7 @@ def run(subject: Subject, form: str, compile: Any) -> tuple[list[Any], Any]:
         except Exception as error:
             seen.append([type(error), str(error)])
         buffers = list(function.buffers()) if isinstance(function, nn.Module) else []
-        seen[-1] += [frozen(leaves), frozen(buffers), frozen(list(args)), T.rand(())]
+        seen[-1] += [frozen(parameters), frozen(buffers), frozen([args, kwargs]), T.rand(())]
     return seen, called
 
 
@@ -175,15 +183,14 @@ def compare(subject: Subject, form: str) -> tuple[str, int]:
 
 def other(array: Any, k: int, seed: int) -> Any:
     """Values number `k` in the place of an array: floats nearby, whole numbers in another order."""
-    if k == 0:
-        return array.copy()
+    made = np.empty_like(array)  # with its order of axes, for all `k`
     rng = np.random.default_rng(seed + k)
-    if array.dtype.kind in "fc":
-        made = np.empty_like(array)
+    if k == 0:
+        made[...] = array
+    elif array.dtype.kind in "fc":
         made[...] = array * rng.uniform(0.9, 1.1, array.shape)
-        return made
-    made = np.empty_like(array)
-    made[...] = rng.permutation(array.ravel()).reshape(array.shape)
+    else:
+        made[...] = rng.permutation(array.ravel()).reshape(array.shape)
     return made
 
 

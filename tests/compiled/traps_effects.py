@@ -1439,14 +1439,14 @@ def time_asked_for(compile):
     import time
 
     ticks = itertools.count()
-    plain = time.perf_counter
-    time.perf_counter = lambda: float(next(ticks))
+    plain = time.time
+    time.time = lambda: float(next(ticks))
 
     @compile
     def f(x):
-        return work(x) * time.perf_counter()
+        return work(x) * time.time()
 
     def undo():
-        time.perf_counter = plain
+        time.time = plain
 
     return Trap(f, undo=undo)
