@@ -18,7 +18,7 @@ from ..core.dispatch import apply
 from ..core.layout import address
 from ..core.modes import MODES
 from ..core.op import REGISTRY
-from ..core.python_dispatch import ask_about, is_asked, read_values
+from ..core.python_dispatch import ask_about, asked_about, is_asked, read_values
 from ..core.transforms.batched import CONTROL_FLOW, is_batched, no_rule, no_values
 from ..core.transforms.batched import refusal as not_in_batch
 from ..core.transforms.looping import explained
@@ -544,6 +544,8 @@ def untyped_storage(self: Any) -> UntypedStorage:
 
 def owned_array(t: Any) -> Any:
     """The array of a tensor with memory of its own."""
+    if STATE.modes_on:
+        t = asked_about(t, "place")
     if t._special and is_batched(t):
         raise NotImplementedError(NO_IMPL_STORAGE)
     return t._array
@@ -576,6 +578,8 @@ def is_set_to(self: Any, tensor: Any) -> bool:
     """
     if is_batched(self) or is_batched(tensor):
         raise no_rule("is_set_to")
+    if STATE.modes_on:
+        self, tensor = asked_about(self, "place"), asked_about(tensor, "place")
     a, b = self._array, tensor._array
     if any([t.is_conj() or t.is_neg() for t in (self, tensor)]):
         return False

@@ -213,6 +213,8 @@ class Tensor(Operators):
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded operation made it; backward fills `grad` of leaves."""
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "history")
         if self._special and batched.is_batched(self):
             return batched.is_leaf(self)
         if self._view_of is not None:
@@ -223,6 +225,8 @@ class Tensor(Operators):
     @property
     def grad_fn(self) -> Node | None:
         """The node that made it; None for a leaf."""
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "history")
         if self._special and batched.is_batched(self):
             return batched.grad_fn(self)
         if self._view_of is not None:
@@ -244,6 +248,8 @@ class Tensor(Operators):
         >>> w.grad
         tensor([2., 4.])
         """
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "history")
         node = self._node
         if self._gradient is None and node is not None and not (node._is_leaf or self._retained):
             errors.warn_non_leaf_grad(self)
@@ -307,6 +313,8 @@ class Tensor(Operators):
 
     @property
     def _version(self) -> int:
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "place")
         cell = self._cell
         if cell is None:
             return 0
@@ -316,6 +324,8 @@ class Tensor(Operators):
 
     @property
     def _base(self) -> Tensor | None:
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "place")
         return None if self._view_of is None else self._view_of.base  # type: ignore[return-value]
 
     def _use_count(self) -> int:
@@ -337,6 +347,8 @@ class Tensor(Operators):
         return self._slot
 
     def _is_view(self) -> bool:
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "place")
         return self._view_of is not None
 
     @property
@@ -516,6 +528,8 @@ class Tensor(Operators):
         >>> zeros(2, 3).stride()
         (3, 1)
         """
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "layout")
         strides = element_strides(self._array)
         return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
 
@@ -525,6 +539,8 @@ class Tensor(Operators):
         >>> arange(5)[2:].storage_offset()
         2
         """
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "place")
         if self._special and batched.is_batched(self):
             return batched.batch_of(self).physical.storage_offset()  # type: ignore[no-any-return]
         base = owner(self._array)
@@ -600,6 +616,8 @@ class Tensor(Operators):
 
     def data_ptr(self) -> int:
         """The address of its first element."""
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "place")
         if self._special and batched.is_batched(self):
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
         if type(self._array) is STATE.meta_type:
@@ -612,6 +630,8 @@ class Tensor(Operators):
         >>> zeros(2, 3).T.is_contiguous()
         False
         """
+        if STATE.modes_on:
+            self = python_dispatch.asked_about(self, "layout")
         if memory_format is not contiguous_format:
             return is_channels_last(self._array, memory_format)
         return self._array.flags.c_contiguous  # type: ignore[no-any-return]

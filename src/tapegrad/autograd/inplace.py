@@ -34,7 +34,7 @@ from ..core.dispatch import apply, common_dtype, run_kernel, write_plain
 from ..core.layout import address, is_dense, memory, overlaps_itself, shares_itself
 from ..core.modes import MODES, grad_set_to
 from ..core.op import REGISTRY, Op, Rule
-from ..core.python_dispatch import ACTIVE, is_asked, modes_set_to
+from ..core.python_dispatch import ACTIVE, asked_about, is_asked, modes_set_to
 from ..core.record import FLOATS, prepare, save_outputs
 from ..core.spaces import RAW, RECORDED
 from ..core.transforms import batched, batched_widen, dual
@@ -436,14 +436,17 @@ def refuse(target: Any, recording: bool) -> None:
     cell = target._cell
     if cell is not None and cell.inference and not cell.counts and not MODES.inference:
         raise errors.inference_written()  # PyTorch notices after the write
-    if STATE.modes_on and not MODES.records:
-        return
+    if STATE.modes_on:
+        if not MODES.records:
+            return
+        target = asked_about(target, "history")
     view = target._view_of
     if view is not None:
-        wants = target._wants_grad or view.base._wants_grad
+        base = asked_about(view.base, "history") if STATE.modes_on else view.base
+        wants = target._wants_grad or base._wants_grad
         if view.kind and (wants or recording):
             raise errors.view_written(target, view, indirect=False)
-        if wants and (view.base._node is None or view.base._node._is_leaf):
+        if wants and (base._node is None or base._node._is_leaf):
             raise errors.leaf_written(target, view)
     elif target._wants_grad and (target._node is None or target._node._is_leaf):
         raise errors.leaf_written(target, None)

@@ -21,7 +21,17 @@ from ..native import KERNELS
 from ..nn.modules.module import Module
 from ..utils import _pytree as pytree
 from . import set_stance
-from .arguments import ANY_FLOAT, around, described, flat, has_stand_in, is_float, is_tensor
+from .arguments import (
+    ANY_FLOAT,
+    OVERLAP,
+    Same,
+    around,
+    flat,
+    has_stand_in,
+    is_float,
+    is_tensor,
+    signature,
+)
 from .behind import BehindStep
 from .calls import Place, body_of, in_the_place_of
 from .decisions import IN_A_ROW, SOME, OtherAnswer
@@ -93,12 +103,14 @@ class Compiled:
         self.changing: set[int] = set()  # the places of floats that change from call to call
         self.by_value = False  # somebody looks at them
         self.new_leaves = False  # arguments that require grad are others each time
+        self.as_they_are: dict[int, Any] = {}  # arguments that the function knows otherwise, too
         ALL.add(self)
 
     def forget(self) -> None:
         self.recordings = {}
         self.resting = {}
         self.changes = self.rest = 0
+        self.as_they_are = {}
         self.last = self.split = None
         self.changed.clear()
 
@@ -145,7 +157,8 @@ class Compiled:
         if self.asks_for_gradients and sum([is_tensor(v) and v._wants_grad for v in values]) > 1:
             self.rest = REST
             return self.function(*args, **kwargs)  # one may be behind another one
-        key = (spec, around(), *[described(v, self.new_leaves, self.looks_behind) for v in values])
+        parts = signature(values, self.new_leaves, self.looks_behind, self.as_they_are)
+        key = (spec, around(), *parts)
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
                 key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
@@ -163,6 +176,12 @@ class Compiled:
         changed = found.still_holds() if found.run_steps else ""
         if changed:
             found = self.again(found, changed)
+        shared = found.reachable_among(values) if found.run_steps else []
+        if shared and len(self.as_they_are) < MOST_RECORDINGS:
+            self.as_they_are.update({id(t): t for t in shared})
+            return self.find(args, kwargs)
+        if shared:
+            return self.function(*args, **kwargs)
         if found.run_steps:
             if not found.confirmed or self.check:
                 self.given = args, kwargs
@@ -206,6 +225,8 @@ class Compiled:
             if len(known) == len(key) and known[:2] == key[:2]:
                 parts = enumerate(zip(key[2:], known[2:], strict=True))
                 places = [i for i, (a, b) in parts if a != b and a is not ANY_FLOAT]
+                if OVERLAP in map(first_of_tuple, (*key[-1:], *known[-1:])):
+                    continue
                 if places and all([is_float(values[i], known[i + 2]) for i in places]):
                     self.changing.update(places)
                     return True
@@ -217,9 +238,9 @@ class Compiled:
             return False
         given = [is_tensor(v) and v._wants_grad and has_stand_in(v, True) for v in values]
         for known in self.recordings:
-            if len(known) == len(key) and known[:2] == key[:2]:
+            if len(known) == len(key) == len(given) + 2 and known[:2] == key[:2]:
                 parts = zip(key[2:], known[2:], given, strict=True)
-                if all([a == b or (is_new and type(b) is int) for a, b, is_new in parts]):
+                if all([a == b or (is_new and type(b) is Same) for a, b, is_new in parts]):
                     return True
         return False
 
@@ -439,7 +460,7 @@ class Compiled:
         # Of a call that is only compared with a recording, what comes of it is enough.
         keeps_steps = not recording.run_steps or self.check
         seen = Seen(
-            *(self.function, values, spec, self.new_leaves, recording.patterns, places),
+            *(self.function, values, spec, list(recording.key[2:]), recording.patterns, places),
             keeps_steps,
             self.check,
             [] if keeps_steps else recording.let_go(),
@@ -447,6 +468,12 @@ class Compiled:
             self.is_piece,
             recording.learned,
         )
+        if seen.shared and len(self.as_they_are) < MOST_RECORDINGS:
+            # The next call with these arguments is a first one, in which nothing stands for them.
+            self.as_they_are.update({id(t): t for t in seen.shared})
+            self.recordings.pop(recording.key, None)
+            seen.is_over = True
+            return seen
         reason, where = why_not(seen)
         if not reason and self.is_piece:
             reason = why_not_between(seen, self.asks_for_gradients)
@@ -531,6 +558,10 @@ def better_without(steps: list[Any]) -> str:
     if ops and size >= LARGE_HERE * len(ops):
         return "there are no kernels in C, and its arrays are so large that nothing else counts"
     return ""
+
+
+def first_of_tuple(part: Any) -> Any:
+    return part[0] if type(part) is tuple else None
 
 
 def changed_name(reason: str) -> str:

@@ -397,10 +397,12 @@ class Call:
         if now != self.versions:
             raise RuntimeError(TWICE)
         wants = [isinstance(v, TensorBase) and v._wants_grad for v in self.values]
-        given = [
-            standing_for(v, v._array) if w and type(v) is TENSOR.cls else v
+        made = {
+            id(v): standing_for(v, v._array)
             for v, w in zip(self.values, wants, strict=True)
-        ]
+            if w and type(v) is TENSOR.cls
+        }
+        given = [made.get(id(v), v) for v in self.values]
         args, kwargs = (given, {}) if self.spec is None else pytree.tree_unflatten(given, self.spec)
         before = default_generator.get_state()
         if self.random is not None:

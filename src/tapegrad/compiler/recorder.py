@@ -24,7 +24,7 @@ from ..autograd.dispatched import above, wanting
 from ..core import bits
 from ..core.base import WITH_BITS, TensorBase, next_seq, user_frame, wrap
 from ..core.dispatch import apply
-from ..core.layout import address, memory
+from ..core.layout import address, memory, strided
 from ..core.op import REGISTRY, Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ..native import KERNELS
@@ -98,6 +98,7 @@ class Recorder(OpMode):
         self.behind: list[Any] = []  # those of them that go on behind the arguments
         self.trouble: str = ""  # why this cannot be done again
         self.where: Any = None  # and the user's line
+        self.is_foreign = False  # because of a value from elsewhere
         self.places: list[Place] = []  # in the function itself; others of the kind come after
         # By id: memory that the recorded call fills.
         self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
@@ -117,6 +118,7 @@ class Recorder(OpMode):
         self.looks_at_numbers = False
         self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
         self.is_inside = False  # a function that is called as a whole
+        self.originals: dict[int, tuple[Any, Any]] = {}  # by id of memory: stand-ins, arguments
         self.has_histories = False  # a tensor that was there before is no leaf
         self.take_over([t._array for t in inputs])
         for t in tensors:
@@ -125,6 +127,39 @@ class Recorder(OpMode):
             self.before.take_object(each)
 
     # ------------------------------------------------------------------ what is seen
+
+    def stand_for(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Tensors that stand for arguments, with those arguments."""
+        self.originals = {id(memory(t._array)): (t, value) for t, value in pairs}
+
+    def asked(self, t: Any, what: str) -> Any:
+        """What a stand-in cannot tell, or what is not part of the signature, the argument tells."""
+        known = self.originals.get(id(memory(t._array)))
+        if known is None or (t._special and bits.has(t._array)):
+            return t
+        stand_in, value = known
+        same = stand_in._array.strides == value._array.strides
+        if (what == "layout" and same) or (what == "history" and not value._wants_grad):
+            return t
+        self.give_up("it asks how an argument lies in memory, or where it comes from")
+        return value if t is stand_in else t if what == "history" else self.seen_in_argument(t)
+
+    def seen_in_argument(self, t: Any) -> Any:
+        """A view of a stand-in as a view of the argument, where that lies in memory alike."""
+        known = None if t._special else self.originals.get(id(memory(t._array)))
+        if known is None:
+            return t
+        stand_in, value = known
+        if t is stand_in:
+            return value
+        if stand_in._array.strides != value._array.strides:
+            return t
+        offset = address(t._array) - address(stand_in._array)
+        view = wrap(strided(np, value._array, t._array.shape, t._array.strides, offset))
+        view._cell = value._version_cell()
+        view._node, view._slot, view._wants_grad = t._node, t._slot, t._wants_grad
+        view._view_of = t._view_of
+        return view
 
     def give_up(self, reason: str) -> None:
         """This call cannot be replayed; the first reason counts."""
@@ -153,6 +188,7 @@ class Recorder(OpMode):
         """
         if self.is_known(array):
             return True
+        self.is_foreign |= not self.trouble
         self.give_up(
             f"{what}, which was computed outside of ops or cannot be found before the call"
         )

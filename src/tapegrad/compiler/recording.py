@@ -15,7 +15,7 @@ from ..core.unchanged import same_gradients, same_tensors
 from ..errors import evidence
 from ..native import KERNELS
 from ..utils import _pytree as pytree
-from .arguments import ANY_FLOAT, around, described, has_stand_in
+from .arguments import ANY_FLOAT, OVERLAP, SAME_AS, around, described, has_stand_in
 from .behind import BehindStep, history, is_history
 from .decisions import Decision
 from .dying import is_large
@@ -75,6 +75,7 @@ class Recording:
         self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
         self.given: list[Any] = []  # those that were
         self.results: list[Any] = []
+        self.repeated: dict[int, int] = {}  # places of results that are earlier ones, and of those
         self.spec: Any = None
         self.outside: Outside | None = None  # where results are differentiated later
         self.seconds = 0.0  # that recording took
@@ -82,6 +83,8 @@ class Recording:
         self.replays = 0
         self.times: list[float] = []  # of the steps, the least while they were timed
         self.confirmed = False  # by a second recording, of other values
+        self.reachable: dict[int, Any] = {}  # by id: memory of tensors that the function knows
+        self.has_aliases = False  # arguments that are one tensor, or that overlap
         self.numbers: dict[int, Number] = {}  # among the arguments, by their places
         self.parts: list[tuple[Any, Compiled]] = []  # modules that are compiled apart
         self.patterns: set[Pattern] = set()  # which results were differentiated together
@@ -92,7 +95,7 @@ class Recording:
         self.confirmed = False
         self.run_steps, self.gradient_steps, self.inputs, self.behind = [], [], [], []
         self.guards = None
-        self.externals = []
+        self.externals, self.reachable = [], {}
         self.outside = None
 
     def take(self, seen: Seen, keeps_all: bool) -> None:
@@ -105,6 +108,9 @@ class Recording:
         recorder.trace.order.clear()
         self.answers = recorder.answers
         self.inputs = seen.inputs
+        known = [memory(t._array) for t in seen.known_tensors(False) if not t._special]
+        self.reachable = {id(owner): owner for owner in known}
+        self.has_aliases = any([type(p) is tuple and p[0] in (SAME_AS, OVERLAP) for p in self.key])
         self.numbers = seen.numbers
         fills = list(recorder.number_arrays.values())
         needed = [*fills, *recorder.needed_steps(recorder.steps)]
@@ -118,6 +124,13 @@ class Recording:
         owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
         self.optimizers = [Groups(each) for each in owners]
         self.results = [as_result(recorder, r) for r in seen.results]
+        self.repeated = {}
+        places: dict[int, int] = {}
+        for i, r in enumerate(seen.results):
+            first = places.setdefault(id(r), i)
+            if first != i and isinstance(r, TensorBase):
+                self.repeated[i] = first
+                self.results[i] = self.results[first]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
         self.behind = recorder.behind
@@ -128,7 +141,8 @@ class Recording:
         if keeps_all:
             self.all_steps = needed
             read += [array for step in needed for array in step.made]
-        made = [r for r in self.results if type(r) is Result]
+        own = [r for i, r in enumerate(self.results) if i not in self.repeated]
+        made = [r for r in own if type(r) is Result]
         kept = [*[r._array for r in made], *read]
         moves = movable(needed, kept)
         steps = in_segments(needed, kept, recorder.known_numbers())
@@ -186,6 +200,10 @@ class Recording:
             return False
         if not args:
             return True
+        if self.has_aliases or (len(args) > 1 and have_one_owner(args)):
+            return False  # `signature` looks closer
+        if self.reachable_among(args):
+            return False
         for value, static, part in zip(args, inputs, self.key[2:], strict=True):
             if static is None:
                 if part is not ANY_FLOAT or type(value) is not float:
@@ -202,6 +220,16 @@ class Recording:
             if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
                 return False
         return True
+
+    def reachable_among(self, values: Any) -> list[Any]:
+        """Arguments in memory that the function can also reach: nothing may stand for them."""
+        found = []
+        for value, static in zip(values, self.inputs, strict=True):
+            if static is not None:
+                array = value._array
+                if id(array if array.base is None else memory(array)) in self.reachable:
+                    found.append(value)
+        return found
 
     def still_holds(self) -> str:
         """What has changed since the recording; "" if nothing that matters has."""
@@ -326,7 +354,10 @@ class Recording:
         if self.spec is None and self.results[0] is None:
             return None
         copies: dict[int, Any] = {}
-        made = [self.fresh(r, copies) for r in self.results]
+        made: list[Any] = []
+        for i, r in enumerate(self.results):
+            first = self.repeated.get(i)
+            made.append(self.fresh(r, copies) if first is None else made[first])
         if call is not None and self.outside is not None:
             self.outside.attach(made, call)
         return made[0] if self.spec is None else pytree.tree_unflatten(made, self.spec)
@@ -377,6 +408,19 @@ class Result:
         if array is not self.owner or owner.strides != array.strides:
             owner = strided(np, owner, array.shape, array.strides, self.offset)
         return owner
+
+
+def have_one_owner(args: Any) -> bool:
+    """Whether two arguments are in the same memory."""
+    owners = []
+    for value in args:
+        if isinstance(value, TensorBase):
+            array = value._array
+            owner = array if array.base is None else memory(array)
+            if any([owner is other for other in owners]):
+                return True
+            owners.append(owner)
+    return False
 
 
 def as_result(recorder: Recorder, value: Any) -> Any:

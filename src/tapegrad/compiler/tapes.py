@@ -283,6 +283,8 @@ def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any], again: A
     arrays = [t._array if isinstance(t, TensorBase) else t for t in tensors]
     kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {BOOL_KIND}
     shape = results[0].shape
+    if any([isinstance(x, complex) for x in arrays]):
+        return None
     if len(kinds) > 1 or None in kinds or len(shape) > MOST_DIMS or not results[0].size:
         return None
     of_truths = not kinds

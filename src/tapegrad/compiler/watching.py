@@ -13,11 +13,12 @@ import numpy as np
 
 from .. import dtypes
 from ..core.base import TensorBase, Version, wrap
+from ..core.layout import memory
 from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
 from . import listening
-from .arguments import is_tensor, static_input
+from .arguments import is_tensor, same_as, stand_ins
 from .behind import join, separate
 from .capture.python_state import PythonState
 from .decisions import Decision, decided_first
@@ -50,7 +51,7 @@ class Seen:
         function: Any,
         values: Any,
         spec: Any,
-        leaves_too: bool,
+        parts: list[Any],
         patterns: set[Pattern],
         places: list[int],
         keeps_steps: bool,
@@ -65,23 +66,33 @@ class Seen:
         self.hooks: Guards | None = None  # of leaves
         self.is_over = False  # it cannot stand for later ones
         self.is_disturbed = False  # by what another thread may have done
-        self.inputs = [static_input(v, leaves_too) for v in values]
-        behind = join(self.inputs, values) if histories else None
         self.guards = Guards(function, values)
+        self.inputs = stand_ins(values, parts)
+        known = {id(memory(t._array)) for t in self.known_tensors() if not t._special}
+        pairs = [(t, v) for t, v in zip(self.inputs, values, strict=True) if t is not None]
+        # Of the arguments that have memory in common with something that the function can reach.
+        self.shared = [v for _, v in pairs if id(memory(v._array)) in known]
+        if self.shared:
+            self.inputs = [None] * len(values)
+        behind = join(self.inputs, values) if histories else None
         given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
         given += [] if behind is None else behind.leaves
         leaves = [t for t in given if t._wants_grad and not t._special]
         hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
         owners = self.guards.kept_apart
-        as_they_are = [v for t, v in zip(self.inputs, values, strict=True) if t is None]
+        again = same_as(parts)
+        as_they_are = [v for i, v in enumerate(values) if self.inputs[i] is None and i not in again]
         there = [*self.guards.tensors, *[v for v in as_they_are if is_tensor(v)]]
         there += [] if behind is None else behind.leaves
         self.recorder = recorder = Recorder(
             function, fixed, there, leaves, owners, keeps_steps, keeps_values
         )
         recorder.idle = idle
+        recorder.stand_for(pairs if not self.shared else [])
         given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
+        for i, first in same_as(parts).items():
+            given[i] = given[first]
         self.numbers = {i: number(values[i], recorder) for i in places}
         recorder.has_numbers = bool(places)
         for i, value in self.numbers.items():
@@ -115,6 +126,13 @@ class Seen:
             self.hooks = hooks
             self.guards.take_over(hooks)
 
+    def known_tensors(self, with_gradients: bool = True) -> list[Any]:
+        """The tensors that the function can reach without its arguments."""
+        state = [t for each in self.guards.kept_apart for t in tensors_of(each)]
+        found = [*self.guards.tensors, *state]
+        gradients = [t._gradient for t in found if t._gradient is not None]
+        return [*found, *gradients] if with_gradients else found
+
     @functools.cached_property
     def needed(self) -> Guards:
         """What the call looked at; the rest of what it could see must only be as it was."""
@@ -124,7 +142,7 @@ class Seen:
         made.take_reads(self.state.reads)
         return made
 
-    def has_to_stand(self, memory: Any) -> bool:
+    def has_to_stand(self, own: Any) -> bool:
         """Whether what the call did is to be kept, rather than to be made once more if need be.
 
         Python may have done what nobody sees, and would do it twice; and where values take no
@@ -134,7 +152,7 @@ class Seen:
             return True
         copies = [x for pair in self.recorder.before.arrays.values() for x in pair if x is not None]
         results = [r._array for r in self.results if is_tensor(r)]
-        return sum([x.nbytes for x in (*memory.values(), *copies, *results)]) < SMALL
+        return sum([x.nbytes for x in (*own.values(), *copies, *results)]) < SMALL
 
     def makes_state(self) -> bool:
         """Whether an optimizer made its state in the call, where a replay would find it."""
@@ -189,6 +207,7 @@ class Seen:
                 value.requires_grad_()
                 value._gradient = static._gradient
         own = {id(static): value for static, value in pairs}
+        own |= {id(r): self.recorder.seen_in_argument(r) for r in self.results if is_tensor(r)}
         if self.changes_lists():
             own |= {id(other): each for each, other, _ in self.lists}
             for each, other, _ in self.lists:
@@ -204,7 +223,11 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     """Why a recorded call cannot stand for later ones, and the line; "" if it can."""
     recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
     if recorder.trouble:
+        if recorder.is_foreign and guards.trouble and seen.needed.trouble:
+            return seen.needed.trouble, None  # which says where it may come from
         return recorder.trouble, recorder.where
+    if seen.shared:
+        return "an argument shares memory with a tensor that it can reach otherwise", None
     if any([isinstance(step, Decision) for step in recorder.steps]):
         ordered = decided_first(recorder.steps, recorder.is_made)
         if ordered is None:
@@ -251,6 +274,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             return f"it returns a {type(r).__name__}", None
         if any([r is t for t in inputs]):
             return "it returns an argument", None
+        if id(memory(r._array)) in recorder.originals:
+            return "it returns a view of an argument", None
         is_leaf = r._wants_grad and (r._node is None or r._node._is_leaf)
         if is_leaf and recorder.is_made(r._array) and seen.outside is not None:
             return "it returns a leaf that it made, and what was computed from it", None
@@ -332,10 +357,10 @@ def differs_when_replayed(
     if stands:
         for step in recording.gradient_steps:
             part_with_gradients(step)
-    memory = list(recording.memory.values()) if stands else []
-    held = [(owner, owner.copy(order="K")) for owner in memory if owner.flags.writeable]
+    kept_memory = list(recording.memory.values()) if stands else []
+    held = [(owner, owner.copy(order="K")) for owner in kept_memory if owner.flags.writeable]
     cells = [(cell, cell.n) for cell in cells_behind(seen.results)] if stands else []
-    del memory
+    del kept_memory
     kept: Any = Print if again else np.copy
     expected = [kept(r._array) if is_tensor(r) else r for r in seen.results]
     passes = {} if seen.outside is None else seen.outside.expected()

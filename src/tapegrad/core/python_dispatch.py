@@ -68,6 +68,10 @@ class OpMode:
     def constant(self, t: TensorBase) -> None:
         """A gradient rule makes a tensor that has the same values every time."""
 
+    def asked(self, t: TensorBase, what: str) -> TensorBase:
+        """The tensor whose layout, history or place in memory is meant (compiler/recorder.py)."""
+        return t
+
     def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A function looks at values, to say yes or no or to raise."""
         return function(*args, **kwargs)
@@ -96,6 +100,17 @@ def cannot_be_repeated(reason: str) -> None:
     for mode in ACTIVE.modes:
         if mode.records_steps:
             mode.give_up(reason)
+
+
+def asked_about(t: Any, what: str) -> Any:
+    """The tensor to be asked for what a recorder's stand-ins for arguments cannot tell.
+
+    `what`: "layout" (strides), "history" (of autograd) or "place" (memory, version, base).
+    """
+    for mode in ACTIVE.modes:
+        if mode.records_steps:
+            return mode.asked(t, what)
+    return t
 
 
 def looks_at_values(function: Callable[..., Any]) -> Callable[..., Any]:

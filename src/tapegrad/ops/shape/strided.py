@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...autograd.inplace import looked
+from ...core.base import STATE
 from ...core.layout import address, empty, strided
+from ...core.python_dispatch import asked_about
 from ...core.transforms.batched import batch_of, batched, is_batched
 from ..block import Block, Case, Linear, ViewOp, api, apply, op
 from ..block.batching import lift
@@ -156,6 +158,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
             "as_strided: Negative strides are not supported at the moment, got strides: "
             f"{list(steps)}"
         )
+    if STATE.modes_on:
+        input = asked_about(input, "place")
     own = input.storage_offset()
     first = own if storage_offset is None else storage_offset
     if is_batched(input):
