@@ -91,8 +91,11 @@ def frozen(value: Any) -> Any:
         return (type(value).__name__, [frozen(v) for v in value])
     if isinstance(value, (set, frozenset)):
         return (type(value).__name__, sorted(map(repr, value)))
-    if isinstance(value, (bool, int, float, complex, str, bytes, type(None), type)):
-        return (type(value).__name__, value)
+    for kind in (bool, int, float, complex, str, bytes):
+        if isinstance(value, kind):
+            return (type(value).__name__, kind(value))
+    if value is None or isinstance(value, type) or callable(value):
+        return getattr(value, "__name__", type(value).__name__)
     if hasattr(value, "__dict__"):
         return (type(value).__name__, frozen(vars(value)))
     return type(value).__name__
