@@ -5,11 +5,20 @@ from __future__ import annotations
 import pytest
 import traps_arguments  # noqa: F401  (these files fill the table)
 import traps_common  # noqa: F401
+import traps_containers  # noqa: F401
+import traps_draws  # noqa: F401
 import traps_effects  # noqa: F401
 import traps_errors  # noqa: F401
+import traps_functions  # noqa: F401
 import traps_gradients  # noqa: F401
+import traps_identity  # noqa: F401
+import traps_loops  # noqa: F401
+import traps_models  # noqa: F401
+import traps_objects  # noqa: F401
+import traps_process  # noqa: F401
 import traps_python  # noqa: F401
-import traps_state  # noqa: F401
+import traps_values  # noqa: F401
+import traps_world  # noqa: F401
 from harness import Trap, compare, trap
 
 NAMES = sorted(trap.traps)
