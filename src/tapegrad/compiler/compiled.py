@@ -370,7 +370,14 @@ class Compiled:
         if better:
             recording.fail(better)
             return seen.given_back(values)
-        recording.take(seen, self.check)
+        try:
+            recording.take(seen, self.check)
+        except Exception as error:  # the call has been made, and its results are of use
+            first = (str(error).splitlines() or [""])[0]
+            self.refuse(
+                recording, f"its steps cannot be joined, {type(error).__name__}: {first}", None
+            )
+            return seen.given_back(values)
         stands = seen.has_to_stand(recording.memory)
         again = not self.check and not stands
         wrong = differs_when_replayed(recording, seen, values, again, stands)

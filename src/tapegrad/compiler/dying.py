@@ -7,13 +7,13 @@ recorded needs as much memory as any other: the place stays, the pages are the s
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
 from ..core.layout import memory
 from ..native import KERNELS
+from .references import references
 
 LARGE = 1 << 16  # bytes that are worth looking after: smaller ones are malloc's
 SEVERAL = 1 << 13  # bytes, some pages of which are worth it where there are many such
@@ -38,9 +38,9 @@ class Known:
 
     def is_only_ours(self) -> bool:
         """Whether all references are those of the steps, of this and of the views here."""
-        # The argument of getrefcount is one more.
-        own = self.places + len(self.views) + 2
-        return sys.getrefcount(self.array) <= own and all([v.is_only_ours() for v in self.views])
+        array = self.array
+        own = self.places + len(self.views) + 2  # this one's, and the name here
+        return references(array) <= own and all([v.is_only_ours() for v in self.views])
 
 
 class Dying:

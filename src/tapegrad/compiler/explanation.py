@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from ..core.base import TensorBase
 from ..errors import evidence
 from ..nn.modules.module import Module
-from .arguments import ANY_FLOAT
+from .arguments import ANY_FLOAT, OVERLAP, SAME_AS
 from .compiled import Compiled
 from .recording import Recording
 from .snapshots import PLAIN
@@ -75,15 +76,28 @@ def spell_key(recording: Recording) -> str:
     """The arguments that a recording is for."""
     words = []
     for part in recording.key[2:]:
-        if type(part) is tuple and len(part) >= 5:
+        if type(part) is tuple and part[0] == OVERLAP:
+            continue
+        if type(part) is tuple and part[0] == SAME_AS:
+            words.append(f"argument {part[1] + 1} again")
+        elif type(part) is tuple and len(part) >= 5:
             words.append(f"{part[0].__name__}{list(part[1])}")
         elif type(part) is tuple:
             value = float.fromhex(part[1]) if part[0] is float else part[1]
+            if part[0] is complex:
+                value = complex(*map(float.fromhex, part[1:]))
             is_short = isinstance(value, (*PLAIN, bytes))
             words.append(repr(value) if is_short else f"a {part[0].__name__}")
         else:
-            words.append("a float" if part is ANY_FLOAT else "a tensor that requires grad")
+            words.append("a float" if part is ANY_FLOAT else spell_same(part.value))
     return f"({', '.join(words)})"
+
+
+def spell_same(value: Any) -> str:
+    """An argument that only fits itself."""
+    if not isinstance(value, TensorBase):
+        return f"a {type(value).__name__}"
+    return "a tensor that requires grad" if value._wants_grad else "this very tensor"
 
 
 def spell(recording: Recording) -> list[str]:

@@ -623,7 +623,9 @@ class Recorder(OpMode):
             if not self.gradients[key].is_still(t._gradient):
                 self.gradients[key] = Earlier(t._gradient)
                 changed.append((t, t._gradient))
-                if t._gradient is not None and not t._gradient._special:
+                if t._gradient is not None and t._gradient._special:
+                    self.give_up("a gradient is no ordinary tensor")
+                elif t._gradient is not None:
                     self.check_origin(t._gradient._array, "a leaf gets a gradient")
         if changed:
             self.steps.append(GradientStep(changed))

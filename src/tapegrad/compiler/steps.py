@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from ..native import KERNELS
 from ..optim._native import WATCHING, Again
 from ..optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from .dying import is_large
+from .references import references
 from .tapes import Tape, bytes_tape
 
 
@@ -120,8 +120,8 @@ def store(step: Step, arrays: list[Any]) -> None:
         check_shape(step, static, new)
         owner = memory(new)
         if is_large(owner) and is_like(owner, new, static):
-            # Known are: the list, the names here, and the argument; the view.
-            if sys.getrefcount(new) + sys.getrefcount(owner) <= (8 if owner is new else 6):
+            # Known are: the list and the names here; the view.
+            if references(new) + references(owner) <= (6 if owner is new else 4):
                 KERNELS.move_into(static, owner)
                 continue
         static[...] = new
@@ -444,8 +444,8 @@ class Idle:
     def rests(self, before: Any) -> bool:
         """Give back what is behind it, if the call has forgotten it; whether that was done."""
         gradient = self.gradient()
-        # Known are: the list of the step, the name here, and the argument.
-        if gradient is None or self.leaf._gradient is gradient or sys.getrefcount(gradient) > 3:
+        # Known are: the list of the step, and the name here.
+        if gradient is None or self.leaf._gradient is gradient or references(gradient) > 2:
             return gradient is None
         before.prints.pop(id(self.owner), None)
         KERNELS.let_go(self.owner)
@@ -482,8 +482,8 @@ class GradientStep(Step):
         for i, (leaf, gradient) in enumerate(self.gradients):
             if gradient is None or i in self.new_ones:
                 continue
-            # Known are: the pair above, the name here, the argument, and the leaf.
-            if sys.getrefcount(gradient) > 3 + (leaf._gradient is gradient):
+            # Known are: the pair above, the name here, and the leaf.
+            if references(gradient) > 2 + (leaf._gradient is gradient):
                 self.gradients[i] = (leaf, wrap(gradient._array))
                 gradient._array = gradient._array.copy(order="K")
 

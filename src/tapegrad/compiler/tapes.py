@@ -30,6 +30,7 @@ from ..native.overrides import HOME
 from .dying import is_large
 from .fusion import Shared, fused
 from .moves import tape_of_moves
+from .references import references
 from .snapshots import fingerprint, same_bits
 
 Tape = Any  # native/c/tape.c
@@ -206,8 +207,7 @@ def let_go(owner: Any, kept: list[Any]) -> None:
     """What a kernel needed in between is behind an array, unless somebody else knows that."""
     if is_large(owner):
         ours = sum([x is owner or getattr(x, "base", None) is owner for x in kept])
-        # Known are: the list, the name here, and the argument.
-        if sys.getrefcount(owner) <= ours + 2:
+        if references(owner) <= ours + 1:  # the list and the name here
             KERNELS.let_go(owner)
 
 
@@ -297,6 +297,8 @@ def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any], again: A
     if not isinstance(said, tuple) or len(said[3]) != len(results):
         return None
     if any([arrays[i] is None for i in said[1]]):  # a weight that is not there
+        return None
+    if any([x.dtype not in KINDS for x in results]):
         return None
     inputs = [operand_of(arrays[i], kind, shape) for i in said[1]]
     outputs = [operand_of(x, kind, shape) for x in results]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import functools
 import operator
-import sys
 import types
 from typing import Any
 
@@ -28,6 +27,7 @@ from .noticing import Noticing
 from .outside import Doorway, Outside, Pattern
 from .recorder import Recorder
 from .recording import Recording, Result
+from .references import references
 from .scalars import Number, Read, now, number
 from .snapshots import PLAIN, Print, is_same_as, same_bits, tensors_of
 from .splitting import Absent
@@ -329,8 +329,8 @@ def has_shared_list(seen: Seen) -> bool:
         for part in parts.pop():
             if not isinstance(part, (list, dict, tuple)):
                 continue
-            # Known are: what it is part of, the copy of that, the name here, and the argument.
-            if not isinstance(part, tuple) and sys.getrefcount(part) > 4:
+            # Known are: what it is part of, the copy of that, and the name here.
+            if not isinstance(part, tuple) and references(part) > 3:
                 return True
             parts.append(list(part.values() if isinstance(part, dict) else part))
     return False
