@@ -12,6 +12,7 @@ import collections
 import dis
 import enum
 import functools
+import inspect
 import operator
 import os
 import pickle
@@ -201,7 +202,7 @@ class Guards:
         elif isinstance(value, types.MethodType):
             self.visit(value.__self__, name.rpartition(".")[0] or name, depth)
             self.visit(value.__func__, name, depth)
-        elif isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
+        elif isinstance(static(value, "__wrapped__"), types.FunctionType):
             self.visit(value.__wrapped__, name, depth)  # a compiled function, or one with a cache
         elif isinstance(value, functools.partial):
             self.visit((value.func, value.args, value.keywords), name, depth)
@@ -212,7 +213,7 @@ class Guards:
                     self.visit_hooks(hooks, f"{name}.{key}", depth)
         elif isinstance(value, types.ModuleType):
             pass
-        elif hasattr(value, "__next__"):
+        elif static(value, "__next__") is not None:
             self.trouble = self.trouble or f"it can take values from the iterator {name}"
         elif depth < DEEPEST:
             self.visit_inside(value, name, depth + 1)
@@ -443,14 +444,19 @@ def is_users_own(module: Any, key: str) -> bool:
 
 
 def is_module(value: Any) -> bool:
-    return hasattr(value, "_parameters") and hasattr(value, "_modules")
+    return isinstance(value, Module)
 
 
 def is_kept_apart(value: Any) -> bool:
     """Optimizers and schedulers: their steps are called again, and change what they change."""
-    return hasattr(value, "param_groups") or (
-        hasattr(value, "optimizer") and hasattr(value, "last_epoch")
-    )
+    if static(value, "param_groups") is not None:
+        return True
+    return static(value, "optimizer") is not None and static(value, "last_epoch") is not None
+
+
+def static(value: Any, name: str) -> Any:
+    """An attribute, without a call of the user's `__getattr__`; None if there is none."""
+    return inspect.getattr_static(value, name, None)
 
 
 def is_library(cls: Any) -> bool:

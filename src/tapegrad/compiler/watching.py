@@ -88,7 +88,8 @@ class Seen:
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         self.noticing = Noticing(recorder)
-        self.state = recorder.state = PythonState(recorder, function, values, learned)
+        known = [*learned, *[each for each in hooks.seen.values() if callable(each)]]
+        self.state = recorder.state = PythonState(recorder, function, values, known)
         with listening.to_output(recorder), self.state, self.noticing:
             with (
                 recorder,
@@ -96,7 +97,8 @@ class Seen:
                 listening.to_options(recorder, owners),
             ):
                 self.out = self.state.run(function, args, kwargs)
-            recorder.note_gradients()
+            with self.state.at_work():
+                recorder.note_gradients()
             if is_tensor(self.out) or self.out is None:
                 self.results, self.spec = [self.out], None
             else:

@@ -14,6 +14,7 @@ this call always holds, while a missing guard would be wrong.
 from __future__ import annotations
 
 import collections
+import contextlib
 import contextvars
 import enum
 import functools
@@ -24,6 +25,7 @@ import sys
 import threading
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,13 +33,14 @@ import numpy as np
 from ...core.base import PACKAGE, TensorBase
 from ...nn.modules._hooks import GLOBAL
 from ...nn.modules.module import Module
+from .. import PURE_MARK
 from ..guards import NUMPY, globals_in, is_kept_apart, is_library_file, is_same
 from ..scalars import Number, Options
 from . import vetted
+from .caught import CaughtStep
 from .instrumented import instrumented, is_instrumented, original_of
 from .reads import ABSENT, MOST_ITEMS, Reads, cell_contents, class_dict
 
-PURE_MARK = "__tapegrad_is_pure__"
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 BUILTIN_TYPES = frozenset(
     (
@@ -170,6 +173,17 @@ class PythonState:
             return self.call(function, args, kwargs)
         self.prepare(function)
         return function(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A block in which the recorder works, and nothing of the user's runs."""
+        before, CURRENT.state = CURRENT.state, None
+        self.trusting += 1
+        try:
+            yield
+        finally:
+            self.trusting -= 1
+            CURRENT.state = before
 
     # ------------------------------------------------------------------ what is told
 
@@ -371,7 +385,10 @@ class PythonState:
                 self.reads.check(("slot", id(owner), name), same, path)
         elif inside is not None and name in inside:
             value = getattr(owner, name)
-            if known:
+            if isinstance(value, CaughtStep):
+                own = inside[name].own(owner)
+                self.reads.entry(inside, name, ABSENT if own is None else own, path)
+            elif known:
                 self.reads.entry(inside, name, inside[name], path)
         else:
             if known and inside is not None:
@@ -722,6 +739,8 @@ class PythonState:
             return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
         elif kind is np.ufunc or kind.__module__.startswith("numpy"):
             return self.call_numpy(function, args, kwargs)
+        elif kind is CaughtStep:
+            pass  # the recorder is told
         elif isinstance(function, weakref.ReferenceType):
             return self.follow(function)
         elif isinstance(getattr(kind, "__call__", None), types.FunctionType):
@@ -734,13 +753,13 @@ class PythonState:
 
     def call_function(self, base: Any, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
         file = base.__code__.co_filename
+        if PURE_MARK in base.__dict__:
+            self.given(args, kwargs)
+            return self.trusted(function, args, kwargs)
         if file.startswith(PACKAGE):
             return self.call_library(base, owner, function, args, kwargs)
         if file.startswith(NUMPY):
             return self.call_numpy(function, args, kwargs)
-        if getattr(base, PURE_MARK, False):
-            self.given(args, kwargs)
-            return self.trusted(function, args, kwargs)
         if not self.enter(base):
             if is_generated(base, owner):
                 self.given(args, kwargs)
@@ -775,7 +794,8 @@ class PythonState:
             if name not in ("step", "zero_grad", "scale_loss"):
                 self.enter(base, own=True)
             return function(*args, **kwargs)
-        if name.startswith(vetted.LIBRARY_ACTS) and name not in vetted.LIBRARY_SEEN:
+        acts = name.startswith(vetted.LIBRARY_ACTS) or name in vetted.LIBRARY_FILES
+        if acts and name not in vetted.LIBRARY_SEEN:
             self.give_up(f"it calls {name}()")
         inner = base.__closure__ or ()
         for cell in inner:  # a wrapper around a function of the user's
@@ -1358,24 +1378,25 @@ class Hooks:
 HOOKS = Hooks()
 
 
+def resting(hook: Any) -> Any:
+    """A hook in a function of Python's library, which this package calls as well: then it rests."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if CURRENT.state is None or is_called_by_user(sys._getframe(1)):
+            return hook(*args, **kwargs)
+        before, CURRENT.state = CURRENT.state, None
+        try:
+            return hook(*args, **kwargs)
+        finally:
+            CURRENT.state = before
+
+    return call
+
+
 class LibraryHooks:
-    """Hooks in functions of Python's library, which this package calls as well: then they rest."""
-
-    def __getattr__(self, name: str) -> Any:
-        hook = getattr(Hooks, name)
-
-        @functools.wraps(hook)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if CURRENT.state is None or is_called_by_user(sys._getframe(1)):
-                return hook(*args, **kwargs)
-            before, CURRENT.state = CURRENT.state, None
-            try:
-                return hook(*args, **kwargs)
-            finally:
-                CURRENT.state = before
-
-        setattr(self, name, call)
-        return call
+    """The hooks of code in Python's library."""
 
 
 LIBRARY_HOOKS = LibraryHooks()
+for _name in [name for name in vars(Hooks) if not name.startswith("__")]:
+    setattr(LIBRARY_HOOKS, _name, resting(getattr(Hooks, _name)))
