@@ -29,7 +29,7 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..nn.modules._hooks import GLOBAL
 from ..nn.modules.module import Module
-from .capture.reads import ABSENT, Reads
+from .capture.reads import ABSENT, Reads, instance_dict
 
 DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
@@ -208,7 +208,7 @@ class Guards:
             self.visit((value.func, value.args, value.keywords), name, depth)
         elif is_kept_apart(value):
             self.kept_apart.append(value)
-            for key, hooks in vars(value).items():
+            for key, hooks in (instance_dict(value) or {}).items():
                 if key.endswith("_hooks") and isinstance(hooks, dict):
                     self.visit_hooks(hooks, f"{name}.{key}", depth)
         elif isinstance(value, types.ModuleType):
@@ -238,7 +238,7 @@ class Guards:
         elif is_module(value):
             self.modules.append(value)
             self.visit_module(value, name, depth)
-        elif hasattr(value, "__dict__") and not is_library(type(value)):
+        elif instance_dict(value) is not None and not is_library(type(value)):
             self.objects.append((value, name, depth))
 
     def visit_attributes(self) -> None:
@@ -258,13 +258,14 @@ class Guards:
                         continue
                     # Who writes `trainer.model.step` does not call a method `step` of the trainer.
                     names = self.names if id(value) in self.inside else self.own_names
-                    for key in list(vars(owner)):
+                    inside = vars(owner) if isinstance(owner, type) else instance_dict(owner)
+                    for key in list(inside):
                         is_named = every or key in names or key.startswith("__")
                         if not is_named or key in MAKERS or (id(owner), key) in known:
                             continue
                         known.add((id(owner), key))
                         if owner is value:
-                            self.visit_entry(vars(value), key, f"{name}.{key}", depth)
+                            self.visit_entry(inside, key, f"{name}.{key}", depth)
                         else:
                             self.visit_member(owner, key, f"{type(value).__name__}.{key}", depth)
 

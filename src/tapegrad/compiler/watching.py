@@ -17,7 +17,7 @@ from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
 from . import listening
-from .arguments import is_tensor, static_input
+from .arguments import around, is_tensor, static_input
 from .behind import join, separate
 from .capture.python_state import PythonState
 from .decisions import Decision, decided_first
@@ -67,6 +67,7 @@ class Seen:
         self.is_disturbed = False  # by what another thread may have done
         self.inputs = [static_input(v, leaves_too) for v in values]
         behind = join(self.inputs, values) if histories else None
+        self.switches = around()
         self.guards = Guards(function, values)
         given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
         given += [] if behind is None else behind.leaves
@@ -216,6 +217,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return trouble or seen.refused, None
     if seen.looks_at_numbers():
         return "it looks at a number that changes", None
+    if around() != seen.switches:
+        return "it leaves the grad mode, or another switch, changed", None
     changed = guards.changed() or seen.needed.changed()
     if changed:
         return f"it changes {changed}", None

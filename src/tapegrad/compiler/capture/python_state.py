@@ -39,7 +39,7 @@ from ..scalars import Number, Options
 from . import vetted
 from .caught import CaughtStep
 from .instrumented import instrumented, is_instrumented, original_of
-from .reads import ABSENT, MOST_ITEMS, Reads, cell_contents, class_dict
+from .reads import ABSENT, MOST_ITEMS, Reads, cell_contents, class_dict, instance_dict
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 BUILTIN_TYPES = frozenset(
@@ -68,6 +68,7 @@ AUGMENT = {
     "BitAnd": operator.iand,
     "FloorDiv": operator.ifloordiv,
 }
+MADE_BY_PYTHON = 1 << 9  # the flag of classes of `class` statements
 CAPTURE = __file__.rpartition("/")[0] + "/"
 OWN = ("tapegrad", "torch")
 
@@ -288,6 +289,8 @@ class PythonState:
         if id(cls) in self.classes:
             return
         self.classes.add(id(cls))
+        if cls.__flags__ & MADE_BY_PYTHON and not is_ours(cls):
+            self.reads.order(cls)
         for base in cls.__mro__:
             root = (getattr(base, "__module__", "") or "").partition(".")[0]
             if root in ("builtins", "numpy", *OWN):
@@ -367,7 +370,7 @@ class PythonState:
         self.prepare(owner) if kind.__module__ not in OWN else None
         path = f"{self.path(owner)}.{name}"
         known = not self.is_new(owner)
-        if known and kind.__flags__ & (1 << 9):  # a class of Python's `class` statement
+        if known and kind.__flags__ & MADE_BY_PYTHON:
             self.reads.kind(owner)
             self.keep.append(owner)
         found = self.find_in(kind.__mro__, name)
@@ -421,16 +424,18 @@ class PythonState:
         for cls in mro:
             inside = class_dict(cls)
             if name in inside:
-                if cls.__flags__ & (1 << 9):
+                if cls.__flags__ & MADE_BY_PYTHON:
                     self.reads.class_entry(cls, name, f"{cls.__name__}.{name}")
                 return inside[name]
-            if cls.__flags__ & (1 << 9) and not is_ours(cls):
+            if cls.__flags__ & MADE_BY_PYTHON and not is_ours(cls):
                 self.reads.class_entry(cls, name, f"{cls.__name__}.{name}")
         return ABSENT
 
     def tensor_attr(self, owner: Any, name: str) -> Any:
         if name == "grad":
             self.looks_at_gradients = True
+        if not owner._special and not self.recorder.trouble:
+            self.recorder.meet(owner)  # its memory, and whether it requires grad, are guarded
         found = self.find_in(type(owner).__mro__, name)
         inside = instance_dict(owner)
         if inside and name in inside and not self.recorder.is_made(owner._array):
@@ -724,7 +729,9 @@ class PythonState:
             inner = function.__func__
             if type(inner) is types.FunctionType:
                 return self.call_function(inner, function.__self__, function, args, kwargs)
-            self.prepare(inner)
+            if (getattr(function, "__module__", None) or "").startswith("numpy"):
+                return self.call_numpy(function, args, kwargs)
+            return self.call(inner, (function.__self__, *args), kwargs)
         elif kind in C_CALLABLES:
             return self.call_in_c(function, args, kwargs)
         elif isinstance(function, type):
@@ -833,10 +840,8 @@ class PythonState:
         return self.mark(made) if isinstance(made, np.ndarray) and made.base is None else made
 
     def follow(self, reference: Any) -> Any:
-        value = reference()
-        self.reads.check(("weak", id(reference)), lambda: reference() is value, "a weak reference")
-        self.keep.append(reference)
-        return value
+        self.give_up("it follows a weak reference")  # guards would keep the object alive
+        return reference()
 
     def construct(self, cls: type, args: Any, kwargs: Any) -> Any:
         """A call of a class."""
@@ -1134,14 +1139,6 @@ def plain(value: Any) -> Any:
 
 def short(key: Any) -> str:
     return repr(key) if isinstance(key, PLAIN) else type(key).__name__
-
-
-def instance_dict(owner: Any) -> Any:
-    try:
-        found = object.__getattribute__(owner, "__dict__")
-    except AttributeError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def super_mro(owner: Any) -> Any:
