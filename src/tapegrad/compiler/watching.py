@@ -17,7 +17,7 @@ from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
 from . import listening
-from .arguments import is_tensor, same_as, stand_ins
+from .arguments import around, is_tensor, same_as, stand_ins
 from .behind import join, separate
 from .capture.python_state import PythonState
 from .decisions import Decision, decided_first
@@ -66,6 +66,7 @@ class Seen:
         self.hooks: Guards | None = None  # of leaves
         self.is_over = False  # it cannot stand for later ones
         self.is_disturbed = False  # by what another thread may have done
+        self.switches = around()
         self.guards = Guards(function, values)
         self.inputs = stand_ins(values, parts)
         known = {id(memory(t._array)) for t in self.known_tensors() if not t._special}
@@ -102,7 +103,8 @@ class Seen:
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         self.noticing = Noticing(recorder)
-        self.state = recorder.state = PythonState(recorder, function, values, learned)
+        known = [*learned, *[each for each in hooks.seen.values() if callable(each)]]
+        self.state = recorder.state = PythonState(recorder, function, values, known)
         with listening.to_output(recorder), self.state, self.noticing:
             with (
                 recorder,
@@ -110,7 +112,8 @@ class Seen:
                 listening.to_options(recorder, owners),
             ):
                 self.out = self.state.run(function, args, kwargs)
-            recorder.note_gradients()
+            with self.state.at_work():
+                recorder.note_gradients()
             if is_tensor(self.out) or self.out is None:
                 self.results, self.spec = [self.out], None
             else:
@@ -240,6 +243,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return trouble or seen.refused, None
     if seen.looks_at_numbers():
         return "it looks at a number that changes", None
+    if around() != seen.switches:
+        return "it leaves the grad mode, or another switch, changed", None
     changed = guards.changed() or seen.needed.changed()
     if changed:
         return f"it changes {changed}", None

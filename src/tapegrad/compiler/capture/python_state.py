@@ -14,6 +14,7 @@ this call always holds, while a missing guard would be wrong.
 from __future__ import annotations
 
 import collections
+import contextlib
 import contextvars
 import enum
 import functools
@@ -24,6 +25,7 @@ import sys
 import threading
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,13 +33,14 @@ import numpy as np
 from ...core.base import PACKAGE, TensorBase
 from ...nn.modules._hooks import GLOBAL
 from ...nn.modules.module import Module
+from .. import PURE_MARK
 from ..guards import NUMPY, globals_in, is_kept_apart, is_library_file, is_same
 from ..scalars import Number, Options
 from . import vetted
+from .caught import CaughtStep
 from .instrumented import instrumented, is_instrumented, original_of
-from .reads import ABSENT, MOST_ITEMS, Reads, cell_contents, class_dict
+from .reads import ABSENT, MOST_ITEMS, Reads, cell_contents, class_dict, instance_dict
 
-PURE_MARK = "__tapegrad_is_pure__"
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 BUILTIN_TYPES = frozenset(
     (
@@ -65,6 +68,7 @@ AUGMENT = {
     "BitAnd": operator.iand,
     "FloorDiv": operator.ifloordiv,
 }
+MADE_BY_PYTHON = 1 << 9  # the flag of classes of `class` statements
 CAPTURE = __file__.rpartition("/")[0] + "/"
 OWN = ("tapegrad", "torch")
 
@@ -171,6 +175,17 @@ class PythonState:
         self.prepare(function)
         return function(*args, **kwargs)
 
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A block in which the recorder works, and nothing of the user's runs."""
+        before, CURRENT.state = CURRENT.state, None
+        self.trusting += 1
+        try:
+            yield
+        finally:
+            self.trusting -= 1
+            CURRENT.state = before
+
     # ------------------------------------------------------------------ what is told
 
     @unheard
@@ -274,6 +289,8 @@ class PythonState:
         if id(cls) in self.classes:
             return
         self.classes.add(id(cls))
+        if cls.__flags__ & MADE_BY_PYTHON and not is_ours(cls):
+            self.reads.order(cls)
         for base in cls.__mro__:
             root = (getattr(base, "__module__", "") or "").partition(".")[0]
             if root in ("builtins", "numpy", *OWN):
@@ -353,7 +370,7 @@ class PythonState:
         self.prepare(owner) if kind.__module__ not in OWN else None
         path = f"{self.path(owner)}.{name}"
         known = not self.is_new(owner)
-        if known and kind.__flags__ & (1 << 9):  # a class of Python's `class` statement
+        if known and kind.__flags__ & MADE_BY_PYTHON:
             self.reads.kind(owner)
             self.keep.append(owner)
         found = self.find_in(kind.__mro__, name)
@@ -371,7 +388,10 @@ class PythonState:
                 self.reads.check(("slot", id(owner), name), same, path)
         elif inside is not None and name in inside:
             value = getattr(owner, name)
-            if known:
+            if isinstance(value, CaughtStep):
+                own = inside[name].own(owner)
+                self.reads.entry(inside, name, ABSENT if own is None else own, path)
+            elif known:
                 self.reads.entry(inside, name, inside[name], path)
         else:
             if known and inside is not None:
@@ -404,16 +424,18 @@ class PythonState:
         for cls in mro:
             inside = class_dict(cls)
             if name in inside:
-                if cls.__flags__ & (1 << 9):
+                if cls.__flags__ & MADE_BY_PYTHON:
                     self.reads.class_entry(cls, name, f"{cls.__name__}.{name}")
                 return inside[name]
-            if cls.__flags__ & (1 << 9) and not is_ours(cls):
+            if cls.__flags__ & MADE_BY_PYTHON and not is_ours(cls):
                 self.reads.class_entry(cls, name, f"{cls.__name__}.{name}")
         return ABSENT
 
     def tensor_attr(self, owner: Any, name: str) -> Any:
         if name == "grad":
             self.looks_at_gradients = True
+        if not owner._special and not self.recorder.trouble:
+            self.recorder.meet(owner)  # its memory, and whether it requires grad, are guarded
         found = self.find_in(type(owner).__mro__, name)
         inside = instance_dict(owner)
         if inside and name in inside and not self.recorder.is_made(owner._array):
@@ -707,7 +729,9 @@ class PythonState:
             inner = function.__func__
             if type(inner) is types.FunctionType:
                 return self.call_function(inner, function.__self__, function, args, kwargs)
-            self.prepare(inner)
+            if (getattr(function, "__module__", None) or "").startswith("numpy"):
+                return self.call_numpy(function, args, kwargs)
+            return self.call(inner, (function.__self__, *args), kwargs)
         elif kind in C_CALLABLES:
             return self.call_in_c(function, args, kwargs)
         elif isinstance(function, type):
@@ -722,6 +746,8 @@ class PythonState:
             return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
         elif kind is np.ufunc or kind.__module__.startswith("numpy"):
             return self.call_numpy(function, args, kwargs)
+        elif kind is CaughtStep:
+            pass  # the recorder is told
         elif isinstance(function, weakref.ReferenceType):
             return self.follow(function)
         elif isinstance(getattr(kind, "__call__", None), types.FunctionType):
@@ -734,13 +760,13 @@ class PythonState:
 
     def call_function(self, base: Any, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
         file = base.__code__.co_filename
+        if PURE_MARK in base.__dict__:
+            self.given(args, kwargs)
+            return self.trusted(function, args, kwargs)
         if file.startswith(PACKAGE):
             return self.call_library(base, owner, function, args, kwargs)
         if file.startswith(NUMPY):
             return self.call_numpy(function, args, kwargs)
-        if getattr(base, PURE_MARK, False):
-            self.given(args, kwargs)
-            return self.trusted(function, args, kwargs)
         if not self.enter(base):
             if is_generated(base, owner):
                 self.given(args, kwargs)
@@ -775,7 +801,8 @@ class PythonState:
             if name not in ("step", "zero_grad", "scale_loss"):
                 self.enter(base, own=True)
             return function(*args, **kwargs)
-        if name.startswith(vetted.LIBRARY_ACTS) and name not in vetted.LIBRARY_SEEN:
+        acts = name.startswith(vetted.LIBRARY_ACTS) or name in vetted.LIBRARY_FILES
+        if acts and name not in vetted.LIBRARY_SEEN:
             self.give_up(f"it calls {name}()")
         inner = base.__closure__ or ()
         for cell in inner:  # a wrapper around a function of the user's
@@ -813,10 +840,8 @@ class PythonState:
         return self.mark(made) if isinstance(made, np.ndarray) and made.base is None else made
 
     def follow(self, reference: Any) -> Any:
-        value = reference()
-        self.reads.check(("weak", id(reference)), lambda: reference() is value, "a weak reference")
-        self.keep.append(reference)
-        return value
+        self.give_up("it follows a weak reference")  # guards would keep the object alive
+        return reference()
 
     def construct(self, cls: type, args: Any, kwargs: Any) -> Any:
         """A call of a class."""
@@ -1116,14 +1141,6 @@ def short(key: Any) -> str:
     return repr(key) if isinstance(key, PLAIN) else type(key).__name__
 
 
-def instance_dict(owner: Any) -> Any:
-    try:
-        found = object.__getattribute__(owner, "__dict__")
-    except AttributeError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def super_mro(owner: Any) -> Any:
     kind = owner.__self_class__
     order = kind.__mro__
@@ -1358,24 +1375,25 @@ class Hooks:
 HOOKS = Hooks()
 
 
+def resting(hook: Any) -> Any:
+    """A hook in a function of Python's library, which this package calls as well: then it rests."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if CURRENT.state is None or is_called_by_user(sys._getframe(1)):
+            return hook(*args, **kwargs)
+        before, CURRENT.state = CURRENT.state, None
+        try:
+            return hook(*args, **kwargs)
+        finally:
+            CURRENT.state = before
+
+    return call
+
+
 class LibraryHooks:
-    """Hooks in functions of Python's library, which this package calls as well: then they rest."""
-
-    def __getattr__(self, name: str) -> Any:
-        hook = getattr(Hooks, name)
-
-        @functools.wraps(hook)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if CURRENT.state is None or is_called_by_user(sys._getframe(1)):
-                return hook(*args, **kwargs)
-            before, CURRENT.state = CURRENT.state, None
-            try:
-                return hook(*args, **kwargs)
-            finally:
-                CURRENT.state = before
-
-        setattr(self, name, call)
-        return call
+    """The hooks of code in Python's library."""
 
 
 LIBRARY_HOOKS = LibraryHooks()
+for _name in [name for name in vars(Hooks) if not name.startswith("__")]:
+    setattr(LIBRARY_HOOKS, _name, resting(getattr(Hooks, _name)))

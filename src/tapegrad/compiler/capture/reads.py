@@ -14,13 +14,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 MOST_BYTES = 1 << 16  # of a NumPy array whose contents are compared before each replay
 MOST_ITEMS = 20_000  # of a container that is looked at as a whole
 ABSENT = NotImplemented  # in the place of the value of an entry that must not be there
 OF_FUNCTIONS = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
-UNKNOWN = object()
+ORDER = operator.attrgetter("__mro__")
 
 
 class Reads:
@@ -36,8 +34,9 @@ class Reads:
         self.function_parts: list[Any] = []
         self.owners: list[Any] = []  # objects, and their classes
         self.classes: list[Any] = []
+        self.bases: list[Any] = []  # classes, and in which order theirs are searched
+        self.orders: list[Any] = []
         self.seen: set[Any] = set()
-        self.is_frozen = False
 
     def is_new(self, *key: Any) -> bool:
         """Whether something is looked at for the first time."""
@@ -64,6 +63,12 @@ class Reads:
         if self.is_new("kind", id(owner)):
             self.owners.append(owner)
             self.classes.append(type(owner))
+
+    def order(self, cls: type) -> None:
+        """The classes that a class inherits from, which can be set."""
+        if self.is_new("order", id(cls)):
+            self.bases.append(cls)
+            self.orders.append(cls.__mro__)
 
     def check(self, key: Any, holds: Callable[[], bool], name: str) -> None:
         if self.is_new("check", *key):
@@ -111,9 +116,7 @@ class Reads:
         """The contents of a NumPy array; False if there are too many."""
         if owner.nbytes > MOST_BYTES or owner.dtype.hasobject:
             return False
-        kept = owner.copy(order="K")
         shape, dtype, bits = owner.shape, owner.dtype, owner.tobytes()
-        del kept
 
         def same() -> bool:
             is_alike = owner.shape == shape and owner.dtype == dtype
@@ -130,6 +133,8 @@ class Reads:
         """What changed of all that C does not compare; "" if nothing did."""
         if self.owners and not all(map(operator.is_, map(type, self.owners), self.classes)):
             return "the class of an object"
+        if self.bases and not all(map(operator.is_, map(ORDER, self.bases), self.orders)):
+            return "the bases of a class"
         for function, before in zip(self.functions, self.function_parts, strict=True):
             if not all(map(operator.is_, OF_FUNCTIONS(function), before)):
                 return f"the defaults or the code of `{function.__name__}`"
@@ -158,5 +163,10 @@ def cell_contents(cell: types.CellType) -> Any:
         return ABSENT
 
 
-def is_number_like(value: Any) -> bool:
-    return isinstance(value, np.generic)
+def instance_dict(owner: Any) -> Any:
+    """The dict of an object's own attributes, without a call of the user's; None: it has none."""
+    try:
+        found = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -93,7 +93,8 @@ MODULE_READS = frozenset(
     """.split()
 )
 # Functions and methods of this package that change more than tensors, by their beginnings.
-LIBRARY_ACTS = ("set_", "register_", "add_module", "add_param", "load", "save", "_register")
+LIBRARY_ACTS = ("set_", "register_", "add_module", "add_param", "load_state", "_register")
+LIBRARY_FILES = frozenset(("save", "load", "manual_seed", "seed"))
 # Those of them that the recorder sees, or that are undone.
 LIBRARY_SEEN = frozenset(("set_grad_enabled", "set_", "set_detect_anomaly", "register_hook"))
 
@@ -109,6 +110,8 @@ def why_not_call(function: Any, owner: Any, name: str) -> str:
             return "it asks for the time"
     if function is print:
         return "it prints"
+    if "random" in type(owner).__module__ and type(owner).__module__.startswith("numpy"):
+        return "it draws NumPy's random numbers"
     module = getattr(function, "__module__", None) or ""
     if hasattr(owner, "__next__"):
         return "it takes values from an iterator"
