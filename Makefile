@@ -13,6 +13,7 @@
 #   make golden       record again what PyTorch answers (tests/golden)
 #   make bench        timings against PyTorch;  make bench-pure for the pure build
 #   make bench-page   the same, written to docs/benchmarks.md
+#   make bench-zoo    training programs unlike each other, compiled and as they are
 #   make libraries    other people's libraries on both, written to docs/libraries.md
 #   make libraries-quick  a part of them that takes a minute or two
 #   make sanitize     the kernels in C under AddressSanitizer and UBSan (GCC, Linux)
@@ -46,7 +47,7 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
 .PHONY: help demo test test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
-    bench-pure bench-page libraries libraries-quick sanitize tsan fuzz wheel clean
+    bench-pure bench-page bench-zoo libraries libraries-quick sanitize tsan fuzz wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -108,6 +109,9 @@ bench: $(VENV_PARITY)/.installed
 
 bench-page: $(VENV_PARITY)/.installed
 	$(VENV_PARITY)/bin/python benchmarks/run.py --write
+
+bench-zoo: $(VENV)/.installed
+	$(VENV)/bin/python benchmarks/zoo/run.py
 
 bench-pure: $(VENV_PARITY)/.tools
 	PYTHONPATH=src $(VENV_PARITY)/bin/python benchmarks/run.py

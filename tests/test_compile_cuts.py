@@ -762,9 +762,13 @@ def test_nothing_is_done_twice(outside: bool) -> None:
     box = hidden()
     w = tg.ones(3, requires_grad=outside)
 
+    @tg.compiler.pure
+    def count(shape: Any) -> float:  # it is not
+        innermost(box).append(shape)
+        return float(len(innermost(box)))
+
     def function(x: Any) -> Any:
-        innermost(box).append(x.shape)
-        return (x * w * float(len(innermost(box)))).tanh().exp().sum()
+        return (x * w * count(x.shape)).tanh().exp().sum()
 
     compiled = tg.compile(function)
     with warnings.catch_warnings():

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import types
 from collections.abc import Callable
 from typing import Any
 
 from ..core.python_dispatch import ACTIVE
+
+PURE_MARK = "__tapegrad_is_pure__"  # of functions whose calls are part of recordings
 
 __all__ = [
     "allow_in_graph",
@@ -26,6 +29,7 @@ __all__ = [
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "pure",
     "reset",
     "set_stance",
     "substitute_in_graph",
@@ -190,6 +194,33 @@ def allow_in_graph(fn: Any) -> Any:
         return [allow_in_graph(f) for f in fn]
     if not callable(fn):
         raise AssertionError("allow_in_graph expects a callable")
+    return fn
+
+
+def pure(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Say that a function computes its result from its arguments, and does nothing else.
+
+    Of functions in C, and of those without source, a compiled function does not know what they
+    read and change, and runs such calls as ordinary Python. One that is marked is part of a
+    recording: it is called while a call is recorded, and replays use what it returned then.
+
+    >>> @torch.compiler.pure
+    ... def width(name):
+    ...     return {"small": 8, "large": 64}[name]
+    >>> width("small")
+    8
+    """
+    if not callable(fn):
+        raise TypeError(f"pure() is given a {type(fn).__name__}; a function is wanted")
+    target = getattr(fn, "__func__", fn)
+    if not isinstance(target, types.FunctionType):  # in C: it has no attributes
+
+        @functools.wraps(fn)
+        def target(*args: Any, **kwargs: Any) -> Any:
+            return fn(*args, **kwargs)
+
+        fn = target
+    target.__dict__[PURE_MARK] = True
     return fn
 
 

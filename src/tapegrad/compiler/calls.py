@@ -22,6 +22,7 @@ from ..core.base import STATE
 from ..errors import argument_names, evidence, explain_call
 from ..nn.modules._hooks import GLOBAL
 from ..nn.modules.module import Module
+from .capture.instrumented import original_of
 from .guards import is_library_file
 from .sources import MADE, SCOPES, copied
 
@@ -220,7 +221,7 @@ def place_in(function: Any, frame: Any = None) -> Place:
     if inner is None:
         return Place(frame.f_lineno)
     spans = list(code.co_positions())
-    return Place(frame.f_lineno, spans[frame.f_lasti // 2], inner)
+    return Place(frame.f_lineno, spans[frame.f_lasti // 2], original_of(inner))
 
 
 def users_line() -> Any:

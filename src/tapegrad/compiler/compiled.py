@@ -527,6 +527,7 @@ class Compiled:
             [] if keeps_steps else recording.let_go(),
             self.given,
             self.is_piece,
+            recording.learned,
         )
         if seen.shared and len(self.as_they_are) < MOST_RECORDINGS:
             # The next call with these arguments is a first one, in which nothing stands for them.
@@ -548,6 +549,14 @@ class Compiled:
                 seen.is_over = True
                 return seen
             reason = "an optimizer makes another state in each call"
+        if reason and seen.state.learned and recording.tries < MOST_TRIES:
+            # Functions ran whose reads were not seen: in the next call they are.
+            recording.tries += 1
+            recording.learned += seen.state.learned
+            recording.fail("")
+            recording.calls = 1
+            seen.is_over = True
+            return seen
         if reason:
             seen.is_over = True
             if seen.is_disturbed and self.is_tried_again(recording):
@@ -555,7 +564,7 @@ class Compiled:
             name = changed_name(reason)
             # Other arguments may have less behind them.
             places = [] if reason == BEHIND else seen.recorder.places
-            if name and not self.cut_at([], name):
+            if name and not places and not self.cut_at([], name):
                 places = seen.noticing.places_of(name)  # in functions that this one calls
             self.take_apart(recording, seen.guards, places, "")
             self.refuse(recording, reason, where)

@@ -12,6 +12,7 @@ import collections
 import dis
 import enum
 import functools
+import inspect
 import operator
 import os
 import pickle
@@ -28,11 +29,11 @@ from ..errors import evidence
 from ..native import KERNELS
 from ..nn.modules._hooks import GLOBAL
 from ..nn.modules.module import Module
+from .capture.reads import ABSENT, Reads, instance_dict
 
 DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
 PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type)
-ABSENT = object()
 # What modules keep beside hooks, which are looked at themselves, and what is not for calls.
 BESIDE = frozenset(
     """
@@ -86,6 +87,7 @@ class Guards:
         self.queues: list[tuple[Any, list[Any], str]] = []
         self.attributes: list[tuple[Any, str, Any, str]] = []  # of the user's classes
         self.leaf_hooks: list[tuple[Any, Any]] = []  # leaves, and their hooks
+        self.reads: Reads | None = None  # what instrumented code read
         self.tensors: list[Any] = []
         self.modules: list[Any] = []  # that are not inside of others
         self.kept_apart: list[Any] = []  # optimizers and schedulers
@@ -129,7 +131,15 @@ class Guards:
             now = vars(owner).get(key, ABSENT)
             if now is not value and not is_same(now, value):
                 return name
-        return ""
+        return "" if self.reads is None else self.reads.changed_otherwise()
+
+    def take_reads(self, reads: Reads) -> None:
+        """Guard what instrumented code read as well."""
+        self.entries += reads.entries
+        self.cells += reads.cells
+        self.lengths += reads.lengths
+        self.items += reads.items
+        self.reads = reads
 
     def take_over(self, other: Guards) -> None:
         """What others look at counts here, too."""
@@ -193,18 +203,18 @@ class Guards:
         elif isinstance(value, types.MethodType):
             self.visit(value.__self__, name.rpartition(".")[0] or name, depth)
             self.visit(value.__func__, name, depth)
-        elif isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
+        elif isinstance(static(value, "__wrapped__"), types.FunctionType):
             self.visit(value.__wrapped__, name, depth)  # a compiled function, or one with a cache
         elif isinstance(value, functools.partial):
             self.visit((value.func, value.args, value.keywords), name, depth)
         elif is_kept_apart(value):
             self.kept_apart.append(value)
-            for key, hooks in vars(value).items():
+            for key, hooks in (instance_dict(value) or {}).items():
                 if key.endswith("_hooks") and isinstance(hooks, dict):
                     self.visit_hooks(hooks, f"{name}.{key}", depth)
         elif isinstance(value, types.ModuleType):
             pass
-        elif hasattr(value, "__next__"):
+        elif static(value, "__next__") is not None:
             self.trouble = self.trouble or f"it can take values from the iterator {name}"
         elif depth < DEEPEST:
             self.visit_inside(value, name, depth + 1)
@@ -229,7 +239,7 @@ class Guards:
         elif is_module(value):
             self.modules.append(value)
             self.visit_module(value, name, depth)
-        elif hasattr(value, "__dict__") and not is_library(type(value)):
+        elif instance_dict(value) is not None and not is_library(type(value)):
             self.objects.append((value, name, depth))
 
     def visit_attributes(self) -> None:
@@ -249,13 +259,14 @@ class Guards:
                         continue
                     # Who writes `trainer.model.step` does not call a method `step` of the trainer.
                     names = self.names if id(value) in self.inside else self.own_names
-                    for key in list(vars(owner)):
+                    inside = vars(owner) if isinstance(owner, type) else instance_dict(owner)
+                    for key in list(inside):
                         is_named = every or key in names or key.startswith("__")
                         if not is_named or key in MAKERS or (id(owner), key) in known:
                             continue
                         known.add((id(owner), key))
                         if owner is value:
-                            self.visit_entry(vars(value), key, f"{name}.{key}", depth)
+                            self.visit_entry(inside, key, f"{name}.{key}", depth)
                         else:
                             self.visit_member(owner, key, f"{type(value).__name__}.{key}", depth)
 
@@ -435,14 +446,19 @@ def is_users_own(module: Any, key: str) -> bool:
 
 
 def is_module(value: Any) -> bool:
-    return hasattr(value, "_parameters") and hasattr(value, "_modules")
+    return isinstance(value, Module)
 
 
 def is_kept_apart(value: Any) -> bool:
     """Optimizers and schedulers: their steps are called again, and change what they change."""
-    return hasattr(value, "param_groups") or (
-        hasattr(value, "optimizer") and hasattr(value, "last_epoch")
-    )
+    if static(value, "param_groups") is not None:
+        return True
+    return static(value, "optimizer") is not None and static(value, "last_epoch") is not None
+
+
+def static(value: Any, name: str) -> Any:
+    """An attribute, without a call of the user's `__getattr__`; None if there is none."""
+    return inspect.getattr_static(value, name, None)
 
 
 def is_library(cls: Any) -> bool:

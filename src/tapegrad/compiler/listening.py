@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .capture.caught import CaughtStep
 from .noticing import Heard
 from .scalars import Options
 
@@ -47,11 +47,13 @@ def to_schedulers(recorder: Any, schedulers: list[Any]) -> Iterator[None]:
         return recorder.whole(function, args, kwargs)
 
     for each in schedulers:
-        each.step = functools.partial(called, each.step)
+        each.step = CaughtStep(called, each.step)
     try:
         yield
     finally:
         for each in schedulers:
-            each.step = each.step.args[0]
-            if getattr(each.step, "__func__", None) is getattr(type(each), "step", None):
+            own = each.step.own(each)
+            if own is None:
                 del each.step
+            else:
+                each.step = own

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..core.base import PACKAGE, TensorBase
 from .calls import Place, place_in
+from .capture.instrumented import is_instrumented, original_of
 from .guards import is_library_file, names_in
 
 # What is done to something that was there before, by the names of methods in C.
@@ -85,6 +86,7 @@ class Noticing:
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
+        self.seen: set[types.CodeType] = set()  # that ran, as it ran
         self.codes: set[types.CodeType] = set()  # of the functions that ran
         self.others: set[types.CodeType] = set()  # those that are not of this package
         self.places: dict[types.CodeType, Place] = {}  # by those of the user: what led to them
@@ -115,7 +117,7 @@ class Noticing:
 
     def hook(self) -> Any:
         """What Python calls, very often."""
-        codes, others = self.codes, self.others
+        codes, others = self.seen, self.others
 
         def notice(frame: Any, event: str, function: Any) -> None:
             if event == "c_call":
@@ -129,11 +131,14 @@ class Noticing:
     def notice_code(self, frame: Any) -> None:
         """A function runs for the first time."""
         code = frame.f_code
-        self.codes.add(code)
+        self.seen.add(code)
+        self.codes.add(original_of(code))
         if not code.co_filename.startswith(PACKAGE):
             self.others.add(code)
             if not is_library_file(code.co_filename):
-                self.places[code] = place_in(self.recorder.body, frame)
+                self.places[original_of(code)] = place_in(self.recorder.body, frame)
+            if not is_instrumented(code) and self.recorder.state is not None:
+                self.recorder.state.notice(frame)
 
     def notice_call(self, frame: Any, function: Any) -> None:
         """A function in C is called by somebody else than this package."""

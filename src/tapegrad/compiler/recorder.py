@@ -74,6 +74,7 @@ class Recorder(OpMode):
 
     records_steps = True
     hook: Any = None  # what Python tells of the functions that are called
+    state: Any = None  # PythonState: what instrumented code reads and changes
 
     def __init__(
         self,

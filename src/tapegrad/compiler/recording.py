@@ -50,6 +50,7 @@ class Recording:
         self.called = evidence.here()  # and where
         self.calls = 0
         self.tries = 0  # that came to nothing
+        self.learned: list[Any] = []  # functions that Python calls unasked, to be instrumented
         self.reason = ""  # why it runs as ordinary Python
         self.refusal = ""  # the error, where that is not wanted
         self.where: Any = None
@@ -117,7 +118,7 @@ class Recording:
         fills = list(recorder.number_arrays.values())
         needed = [*fills, *recorder.needed_steps(recorder.steps)]
         found = recorder.externals.values()
-        before = recorder.gradients_before("grad" in seen.needed.names)
+        before = recorder.gradients_before(seen.looks_at_gradients())
         self.gradients_before = [
             (t, None, None) if g is None else (t, g._array, g._version_cell()) for t, g in before
         ]

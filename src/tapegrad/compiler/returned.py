@@ -12,6 +12,8 @@ import functools
 import types
 from typing import Any
 
+from .capture.instrumented import original_of
+
 # What puts values together: (opcode, how many it takes for its argument n).
 JOINS: dict[str, Any] = {
     "BINARY_OP": lambda n: 2,
@@ -43,7 +45,21 @@ def is_returned(frame: Any, function: Any, computed: bool) -> bool:
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if frame is None or frame.f_code is not code:
         return False
-    return goes_straight(code, frame.f_lasti, computed)
+    original = original_of(code)
+    if original is code:
+        return goes_straight(code, frame.f_lasti, computed)
+    place = same_call(original, list(code.co_positions())[frame.f_lasti // 2])
+    return place is not None and goes_straight(original, place, computed)
+
+
+def same_call(code: types.CodeType, position: Any) -> int | None:
+    """Where the call is in a function's own code that stands at a position of the source."""
+    found = [
+        step.offset
+        for step in dis.get_instructions(code)
+        if step.opname == "CALL" and step.positions == position
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 @functools.lru_cache(4096)  # every cell of a notebook has new code objects

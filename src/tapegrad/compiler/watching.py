@@ -17,8 +17,9 @@ from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
 from . import listening
-from .arguments import is_tensor, same_as, stand_ins
+from .arguments import around, is_tensor, same_as, stand_ins
 from .behind import join, separate
+from .capture.python_state import PythonState
 from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .memory import forget_memory
@@ -58,12 +59,14 @@ class Seen:
         idle: list[Any],
         original: Any,
         histories: bool,
+        learned: Any = (),
     ) -> None:
         self.function = function
         self.values = values
         self.hooks: Guards | None = None  # of leaves
         self.is_over = False  # it cannot stand for later ones
         self.is_disturbed = False  # by what another thread may have done
+        self.switches = around()
         self.guards = Guards(function, values)
         self.inputs = stand_ins(values, parts)
         known = {id(memory(t._array)) for t in self.known_tensors() if not t._special}
@@ -100,14 +103,17 @@ class Seen:
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         self.noticing = Noticing(recorder)
-        with listening.to_output(recorder), self.noticing:
+        known = [*learned, *[each for each in hooks.seen.values() if callable(each)]]
+        self.state = recorder.state = PythonState(recorder, function, values, known)
+        with listening.to_output(recorder), self.state, self.noticing:
             with (
                 recorder,
                 listening.to_schedulers(recorder, schedulers),
                 listening.to_options(recorder, owners),
             ):
-                self.out = function(*args, **kwargs)
-            recorder.note_gradients()
+                self.out = self.state.run(function, args, kwargs)
+            with self.state.at_work():
+                recorder.note_gradients()
             if is_tensor(self.out) or self.out is None:
                 self.results, self.spec = [self.out], None
             else:
@@ -116,6 +122,7 @@ class Seen:
             self.refused = ""
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
+        recorder.state = None
         if behind is not None:
             separate(behind)
         if self.outside is None:  # else the leaves get their gradients later
@@ -135,6 +142,7 @@ class Seen:
         made = Guards(self.function, self.values, self.noticing.executed())
         if self.hooks is not None:
             made.take_over(self.hooks)
+        made.take_reads(self.state.reads)
         return made
 
     def has_to_stand(self, own: Any) -> bool:
@@ -154,6 +162,10 @@ class Seen:
         owners = [each for each in self.guards.kept_apart if hasattr(each, "param_groups")]
         found = [t for each in owners for t in tensors_of(each) if not t._special]
         return not all([self.recorder.is_known(t._array) for t in found])
+
+    def looks_at_gradients(self) -> bool:
+        """Whether somebody names `.grad`, and may ask whether there is one."""
+        return self.state.looks_at_gradients or "grad" in self.needed.names
 
     def changes_lists(self) -> bool:
         """Whether the call does something to a list or dict among its arguments."""
@@ -231,7 +243,9 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return trouble or seen.refused, None
     if seen.looks_at_numbers():
         return "it looks at a number that changes", None
-    changed = guards.changed()
+    if around() != seen.switches:
+        return "it leaves the grad mode, or another switch, changed", None
+    changed = guards.changed() or seen.needed.changed()
     if changed:
         return f"it changes {changed}", None
     drawn = guards.drew()

@@ -12,7 +12,7 @@ static int is_tuple_of(PyObject *entry, Py_ssize_t least) {
     return PyTuple_CheckExact(entry) && PyTuple_GET_SIZE(entry) >= least;
 }
 
-/* 1: every dict has the object under the key. */
+/* 1: every dict has the object under the key; NotImplemented stands for no such key. */
 static int entries_hold(PyObject *entries) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); i++) {
         PyObject *entry = PyList_GET_ITEM(entries, i);
@@ -20,6 +20,8 @@ static int entries_hold(PyObject *entries) {
             return wrong("(dict, key, value, ...)");
         PyObject *now = PyDict_GetItemWithError(PyTuple_GET_ITEM(entry, 0),
                                                 PyTuple_GET_ITEM(entry, 1));
+        if (!now && !PyErr_Occurred() && PyTuple_GET_ITEM(entry, 2) == Py_NotImplemented)
+            continue;
         if (now != PyTuple_GET_ITEM(entry, 2))
             return PyErr_Occurred() ? -1 : 0;
     }

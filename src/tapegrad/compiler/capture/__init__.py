@@ -1,0 +1,1 @@
+"""How a call is captured: what Python reads and changes while it is recorded."""
