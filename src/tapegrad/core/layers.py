@@ -24,7 +24,7 @@ from .base import (
     wrap,
 )
 from .op import Op
-from .record import saved_cell
+from .record import BFLOAT16, saved_cell
 from .upward import HOST_KERNELS
 
 
@@ -171,11 +171,13 @@ def linear(
     node._edges = (to_bias, to_input, turned_node)
     shape = (rows, columns)
     dtype = w.dtype
-    node._fixes = (
-        ((columns,), dtype) if wants[0] else None,
-        ((rows, inner), dtype) if wants[1] else None,
-        ((inner, columns), dtype) if wants[2] else None,
-    )
+    # As record.fixes_of has them: for matrices of the result's shape there is nothing to undo.
+    every = dtype.kind == BFLOAT16 and not on_gpu
+    fix_bias = ((columns,), dtype) if wants[0] else None
+    fix_input = ((rows, inner), dtype) if wants[1] and (every or inner != columns) else None
+    fix_weight = ((inner, columns), dtype) if wants[2] and (every or inner != rows) else None
+    if fix_bias is not None or fix_input is not None or fix_weight is not None:
+        node._fixes = (fix_bias, fix_input, fix_weight)
     node._seq = next_seq()
     t = wrap(out)
     t._node = node
