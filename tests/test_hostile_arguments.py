@@ -276,3 +276,37 @@ def test_methods_of_what_is_no_tensor(name, value):
     method = getattr(torch.Tensor, name)
     with pytest.raises(TypeError):
         method(value, torch.Tensor) if name == "as_subclass" else method(value)
+
+
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda t: t.uniform_(),
+        lambda t: t.normal_(),
+        lambda t: t.bernoulli_(0.5),
+        lambda t: t.exponential_(),
+        lambda t: torch.nn.init.xavier_uniform_(t),
+        lambda t: torch.rand(4, 4, out=t),
+        lambda t: t.add_(1),
+    ],
+)
+def test_read_only_memory_is_not_written(fill):
+    """PyTorch writes there after a warning, and crashes if it is a file mapped for reading."""
+    array = np.full((4, 4), 7, np.float32)
+    array.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        fill(torch.from_numpy(array))
+    assert (array == 7).all()
+
+
+def test_two_numbers_make_a_tensor_of_the_default_dtype():
+    for found in (
+        torch.add(2, 1.5),
+        torch.mul(2, 1.5),
+        torch.div(1, 2),
+        torch.floor_divide(2, 1.5),
+    ):
+        assert found.dtype is torch.float32 and found.dim() == 0
+    assert torch.add(2, 3).dtype is torch.int64
+    assert torch.mul(2, 3 + 1j).dtype is torch.complex64

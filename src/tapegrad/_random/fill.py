@@ -102,7 +102,8 @@ def redraw_plain(
     if not array.flags.c_contiguous:
         order = stride_order(array.shape, list(array.strides))[::-1]
         in_order = array.transpose(order)
-    into = KERNELS is not None and type(array) is np.ndarray
+    # A kernel would write to read-only memory, and crash where that is a file; NumPy refuses.
+    into = KERNELS is not None and type(array) is np.ndarray and array.flags.writeable
     if into and in_order is not None:
         into = in_order.flags.c_contiguous
 
