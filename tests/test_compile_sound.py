@@ -624,3 +624,62 @@ def test_gradients_that_somebody_keeps_are_not_overwritten(monkeypatch, less):
     finally:
         monkeypatch.undo()
         references.calibrate()
+
+
+# ---------------------------------------------------------------------- the safety net
+
+
+def hidden_scale():
+    """A function with a number that nothing notices, and what sets it."""
+    import ctypes
+
+    number = ctypes.c_double(2.0)
+
+    def work(x):
+        return long_enough(x) * number.value
+
+    return work, lambda value: setattr(number, "value", value)
+
+
+def calls_until_right(compiled, work, count):
+    """The calls that were wrong; from some on all are right again."""
+    wrong = []
+    for i in range(count):
+        x = random(i, 3)
+        if not torch.allclose(compiled(x), work(x)):
+            wrong.append(i)
+    return wrong
+
+
+@pytest.mark.parametrize("at", [8, 16, 32, 64])
+def test_replays_are_compared_with_calls_now_and_then(at):
+    work, set_scale = hidden_scale()
+    compiled = torch.compile(work)
+    assert calls_until_right(compiled, work, at - 2) == []
+    if "replayed" not in str(torch.compile.explain(compiled)):
+        pytest.fail("the function sees the number: choose another hiding place")
+    set_scale(3.0)
+    with pytest.warns(UserWarning, match="were compared and right"):
+        wrong = calls_until_right(compiled, work, 70)
+    assert wrong == [0]  # the call before the one that is compared
+    assert "runs as ordinary Python" in str(torch.compile.explain(compiled))
+
+
+def test_comparisons_can_be_switched_off(monkeypatch):
+    for options, variable in (({"verify": False}, "1"), (None, "0")):
+        monkeypatch.setenv("TAPEGRAD_COMPILE_VERIFY", variable)
+        work, _ = hidden_scale()
+        compiled = torch.compile(work, options=options)
+        assert calls_until_right(compiled, work, 20) == []
+        (recording,) = compiled.recordings.values()
+        assert recording.last_right == 0 and recording.replays == 17
+
+
+def test_comparisons_become_rare():
+    work, _ = hidden_scale()
+    compiled = torch.compile(work)
+    calls_until_right(compiled, work, 70)
+    (recording,) = compiled.recordings.values()
+    assert recording.replays == 67
+    assert recording.last_right == 61  # call 64, where call 4 was the first replay
+    assert recording.next_check >= 2 * recording.last_right

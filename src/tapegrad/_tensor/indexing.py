@@ -21,7 +21,7 @@ from ..core.devices import is_device, to_host
 from ..core.dispatch import apply
 from ..core.layout import shares_itself
 from ..core.op import REGISTRY
-from ..core.python_dispatch import ACTIVE
+from ..core.python_dispatch import ACTIVE, same_always
 from ..core.transforms import batched_index
 from ..core.transforms.batched import has_batched, is_batched, memory_of
 from ..core.transforms.levels import BATCHES
@@ -165,8 +165,8 @@ def as_value(t: Any, value: Any) -> Any:
         if dtype.itemsize == 2 and dtype.kind in "fV":
             # Half precision gets the number by way of double, where it becomes infinite.
             with np.errstate(over="ignore"):
-                return wrap(number_as_array(F64, value).astype(dtype))
-        return wrap(number_as_array(dtype, value))
+                return same_always(wrap(number_as_array(F64, value).astype(dtype)))
+        return same_always(wrap(number_as_array(dtype, value)))
     name = dtypes.of(dtype).scalar_type
     raise TypeError(f"can't assign a {type_name(value)} to a torch.{name}Tensor")
 

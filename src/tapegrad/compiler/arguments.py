@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,10 @@ def described(value: Any, leaves_too: bool, histories: bool = False) -> Any:
         return kind, value
     if kind is complex:
         return complex, value.real.hex(), value.imag.hex()
+    if kind is types.MethodType:
+        return kind, Same(value.__self__), Same(value.__func__)
+    if kind in (types.BuiltinMethodType, types.MethodWrapperType):
+        return kind, Same(value.__self__), value.__name__
     if kind is frozenset:
         return frozenset, frozenset([described(v, leaves_too) for v in value])
     return Same(value)

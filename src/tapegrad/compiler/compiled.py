@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import os
 import re
 import threading
 import time
@@ -62,6 +64,10 @@ FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
 FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
 FEWEST_IN_A_ROW = 3  # the same behind another piece: the tape goes on without other nodes
+FIRST_CALLS = 3  # of a recording, which are no replays
+SOME_CALLS = 64  # from which on comparisons may take a hundredth of the time
+RARELY = 100  # times as long as a comparison, that replays take in between
+MOST_BETWEEN = 4096  # calls that are not compared with an ordinary one
 LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
 
@@ -84,6 +90,7 @@ class Compiled:
         self.function = function
         self.fullgraph = fullgraph
         self.check = check
+        self.verifies = os.environ.get("TAPEGRAD_COMPILE_VERIFY", "1") != "0"
         self.recordings: dict[Any, Recording] = {}
         self.resting: dict[Any, list[Recording]] = {}  # those that held before something changed
         self.lock = threading.Lock()
@@ -136,7 +143,7 @@ class Compiled:
             last = self.last
             if last is not None and not kwargs and last.suits(args):
                 changed = last.still_holds()
-                if not changed:
+                if not changed and last.replays < last.next_check:
                     try:
                         return last.replay(args)
                     except NothingDone as error:  # the call itself says what is wrong
@@ -183,7 +190,7 @@ class Compiled:
         if shared:
             return self.function(*args, **kwargs)
         if found.run_steps:
-            if not found.confirmed or self.check:
+            if not found.confirmed or self.check or self.is_due(found):
                 self.given = args, kwargs
                 with sparing_memory():
                     answer = self.confirm(found, values, spec)
@@ -420,7 +427,11 @@ class Compiled:
         return len(elementwise) < 2 or max([x.nbytes for x in elementwise[0].made]) < LARGE
 
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
-        """Record a second call, most likely with other values: the list must do what it did."""
+        """Record a second call, most likely with other values: the list must do what it did.
+
+        Of a recording that is in use, later calls are compared with it in the same way.
+        """
+        start = time.perf_counter()
         seen = self.watched(recording, values, spec)
         if seen.is_over:
             return seen.given_back(values)
@@ -430,17 +441,55 @@ class Compiled:
         again = not self.check and not seen.has_to_stand(recording.memory)
         again = again and seen.recorder.trace.sum == recording.trace
         wrong = differs_when_replayed(recording, seen, values, again)
+        if wrong:
+            wrong += self.since(recording)
         if wrong and again:
             return self.refused(recording, wrong, values, spec)
         if wrong:
             if not self.is_tried_again(recording):
                 self.refuse(recording, wrong, None)
             return seen.given_back(values)
+        if recording.was_confirmed:
+            self.note_verified(recording, time.perf_counter() - start)
+            return recording.answer(recording.call_with(values, seen.recorder.before.random))
         before = [float.__pos__(number) for number in recording.numbers.values()]
         recording.confirmed = all(
             [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]
         )
+        recording.was_confirmed = recording.confirmed and not self.check
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
+
+    def is_due(self, recording: Recording) -> bool:
+        """Whether a replay is compared with an ordinary call once more; rarely, and ever rarer."""
+        if recording.replays < recording.next_check:
+            return False
+        if self.verifies:
+            return True
+        recording.next_check = math.inf
+        return False
+
+    def note_verified(self, recording: Recording, seconds: float) -> None:
+        """A replay came out as an ordinary call did: the next one is compared much later.
+
+        That is after as many calls again, at most 4,096, and from the 64th on not before replays
+        have taken a hundred times as long as a comparison does.
+        """
+        recording.replays += 1
+        recording.last_right = recording.replays
+        calls = recording.replays + FIRST_CALLS
+        interval = min(calls, MOST_BETWEEN)
+        if calls >= SOME_CALLS and sum(recording.times) > 0:
+            interval = max(interval, int(RARELY * seconds / sum(recording.times)))
+        recording.next_check = recording.replays + interval - 1
+
+    def since(self, recording: Recording) -> str:
+        """When a recording that is wrong was last seen to be right."""
+        if not recording.was_confirmed:
+            return ""
+        return (
+            f"; {recording.replays} calls came from it, of which the first {recording.last_right} "
+            "were compared and right, so later ones may have been wrong"
+        )
 
     def is_tried_again(self, recording: Recording) -> bool:
         """Whether the next call is to be recorded: another thread may have been in the way.
@@ -536,6 +585,7 @@ class Compiled:
     def piece(self, function: Any, counting: frozenset[str], is_told: bool) -> Compiled:
         made = Compiled(function, False, self.check)
         made.is_piece, made.warned = True, self.warned or is_told
+        made.verifies = self.verifies
         made.counting = counting
         made.asks_for_gradients = self.asks_for_gradients
         made.looks_behind = "backward" in function.__code__.co_names
@@ -550,7 +600,9 @@ class Compiled:
             for part in parts_of(module) if module is own else [module]:
                 is_known = isinstance(part, OptimizedModule) or any([part is p for p, _ in found])
                 if part._compiled_call_impl is None and not is_known:
-                    found.append((part, Compiled(part._call_impl, False, self.check, True)))
+                    made = Compiled(part._call_impl, False, self.check, True)
+                    made.verifies = self.verifies
+                    found.append((part, made))
         return found
 
 

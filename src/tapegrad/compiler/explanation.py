@@ -83,7 +83,7 @@ def spell_key(recording: Recording) -> str:
         elif type(part) is tuple and len(part) >= 5:
             words.append(f"{part[0].__name__}{list(part[1])}")
         elif type(part) is tuple:
-            value = float.fromhex(part[1]) if part[0] is float else part[1]
+            value = float.fromhex(part[1]) if part[0] is float else part[-1]
             if part[0] is complex:
                 value = complex(*map(float.fromhex, part[1:]))
             is_short = isinstance(value, (*PLAIN, bytes))

@@ -125,6 +125,11 @@ class Recorder(OpMode):
             self.was_there(t)
         for each in owners:
             self.before.take_object(each)
+        # Leaves that no op may meet: their `.grad` may be set all the same.
+        self.others = {id(t): t for t in leaves}
+        for t in leaves:
+            self.gradients[id(t)] = Earlier(t._gradient)
+            self.before.take_gradient(t)
 
     # ------------------------------------------------------------------ what is seen
 
@@ -157,7 +162,6 @@ class Recorder(OpMode):
         offset = address(t._array) - address(stand_in._array)
         view = wrap(strided(np, value._array, t._array.shape, t._array.strides, offset))
         view._cell = value._version_cell()
-        view._node, view._slot, view._wants_grad = t._node, t._slot, t._wants_grad
         view._view_of = t._view_of
         return view
 
@@ -211,9 +215,10 @@ class Recorder(OpMode):
                 self.has_histories = True
         if t._wants_grad and (t._node is None or t._node._is_leaf) and id(t) not in self.leaves:
             self.leaves[id(t)] = t
-            self.gradients[id(t)] = Earlier(t._gradient)
-            if not self.is_made(t._array):
-                self.before.take_gradient(t)
+            if id(t) not in self.gradients:
+                self.gradients[id(t)] = Earlier(t._gradient)
+                if not self.is_made(t._array):
+                    self.before.take_gradient(t)
 
     def is_made(self, array: Any) -> bool:
         """Whether the memory of an array is filled by the steps, or with the arguments."""
@@ -595,7 +600,7 @@ class Recorder(OpMode):
                 step.made = [array for array in arrays_in(out) if not self.is_known(array)]
                 self.take_over(step.made)
             self.add(step, args, kwargs)
-            for t in self.leaves.values():
+            for t in (*self.others.values(), *self.leaves.values()):
                 self.gradients[id(t)] = Earlier(t._gradient)
         return out
 
@@ -619,7 +624,7 @@ class Recorder(OpMode):
     def note_gradients(self) -> None:
         """A step for the leaves whose `.grad` is another tensor than before."""
         changed = []
-        for key, t in self.leaves.items():
+        for key, t in {**self.others, **self.leaves}.items():
             if not self.gradients[key].is_still(t._gradient):
                 self.gradients[key] = Earlier(t._gradient)
                 changed.append((t, t._gradient))

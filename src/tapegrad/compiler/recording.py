@@ -84,6 +84,9 @@ class Recording:
         self.times: list[float] = []  # of the steps, the least while they were timed
         self.confirmed = False  # by a second recording, of other values
         self.reachable: dict[int, Any] = {}  # by id: memory of tensors that the function knows
+        self.was_confirmed = False  # it has been in use: what differs now was wrong before
+        self.next_check: float = 4  # replays, after which a call is compared: that is the 8th
+        self.last_right = 0  # replay that was compared
         self.has_aliases = False  # arguments that are one tensor, or that overlap
         self.numbers: dict[int, Number] = {}  # among the arguments, by their places
         self.parts: list[tuple[Any, Compiled]] = []  # modules that are compiled apart
@@ -200,10 +203,10 @@ class Recording:
             return False
         if not args:
             return True
-        if self.has_aliases or (len(args) > 1 and have_one_owner(args)):
+        if self.has_aliases:
             return False  # `signature` looks closer
-        if self.reachable_among(args):
-            return False
+        owners: list[Any] = []
+        reachable = self.reachable
         for value, static, part in zip(args, inputs, self.key[2:], strict=True):
             if static is None:
                 if part is not ANY_FLOAT or type(value) is not float:
@@ -219,6 +222,13 @@ class Recording:
             a, b = value._array, static._array
             if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
                 return False
+            owner = a if a.base is None else memory(a)
+            if id(owner) in reachable:
+                return False
+            for other in owners:
+                if owner is other:
+                    return False  # they may overlap
+            owners.append(owner)
         return True
 
     def reachable_among(self, values: Any) -> list[Any]:
@@ -408,19 +418,6 @@ class Result:
         if array is not self.owner or owner.strides != array.strides:
             owner = strided(np, owner, array.shape, array.strides, self.offset)
         return owner
-
-
-def have_one_owner(args: Any) -> bool:
-    """Whether two arguments are in the same memory."""
-    owners = []
-    for value in args:
-        if isinstance(value, TensorBase):
-            array = value._array
-            owner = array if array.base is None else memory(array)
-            if any([owner is other for other in owners]):
-                return True
-            owners.append(owner)
-    return False
 
 
 def as_result(recorder: Recorder, value: Any) -> Any:

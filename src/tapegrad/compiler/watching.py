@@ -78,6 +78,8 @@ class Seen:
         behind = join(self.inputs, values) if histories else None
         given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
         given += [] if behind is None else behind.leaves
+        given += [t for owner in self.guards.kept_apart for t in tensors_of(owner)]
+        given = list({id(t): t for t in given}.values())
         leaves = [t for t in given if t._wants_grad and not t._special]
         hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
@@ -210,7 +212,11 @@ class Seen:
                 value.requires_grad_()
                 value._gradient = static._gradient
         own = {id(static): value for static, value in pairs}
-        own |= {id(r): self.recorder.seen_in_argument(r) for r in self.results if is_tensor(r)}
+        for r in self.results:
+            if is_tensor(r) and id(r) not in own:
+                seen = self.recorder.seen_in_argument(r)
+                if seen is not r:  # a view of an argument, as anyone who keeps both expects
+                    r._array, r._cell = seen._array, seen._cell
         if self.changes_lists():
             own |= {id(other): each for each, other, _ in self.lists}
             for each, other, _ in self.lists:
@@ -262,6 +268,10 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     for t, array in recorder.before.met.values():
         if t._array is not array:
             return "it gives a tensor other memory", None
+    for t in {**recorder.others, **recorder.leaves}.values():
+        g = t._gradient
+        if g is not None and g._wants_grad and not g._special and recorder.is_made(g._array):
+            return "it leaves a gradient that has a history", None
     if has_shared_list(seen):
         return "it returns a list or dict that somebody else has, too", None
     unseen = recorder.before.changed_unseen()
