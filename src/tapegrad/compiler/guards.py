@@ -12,7 +12,6 @@ import collections
 import dis
 import enum
 import functools
-import inspect
 import operator
 import os
 import pickle
@@ -457,7 +456,10 @@ def is_kept_apart(value: Any) -> bool:
 
 def static(value: Any, name: str) -> Any:
     """An attribute, without a call of the user's `__getattr__`; None if there is none."""
-    return inspect.getattr_static(value, name, None)
+    inside = instance_dict(value)
+    if inside is not None and name in inside:
+        return inside[name]
+    return next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), None)
 
 
 def is_library(cls: Any) -> bool:

@@ -13,14 +13,17 @@ this call always holds, while a missing guard would be wrong.
 
 from __future__ import annotations
 
+import array
 import collections
 import contextlib
 import contextvars
+import decimal
 import enum
 import functools
 import gc
 import operator
 import random
+import re
 import sys
 import threading
 import types
@@ -283,6 +286,8 @@ class PythonState:
                 reads.entry(builtin, name, builtin[name], f"`{name}`")
             self.name(value, f"`{name}`")
         reads.function(function)
+        if function.__kwdefaults__:
+            reads.dict_items(function.__kwdefaults__, f"a default of {function.__name__}")
 
     def prepare_class(self, cls: type) -> None:
         """Have the methods of a class run instrumented; they are called behind the scenes, too."""
@@ -415,9 +420,18 @@ class PythonState:
                     break
             return getattr(owner, name)
         other = self.find_in(type(owner).__mro__, "__getattr__")
-        if other is not ABSENT and not isinstance(other, types.FunctionType) and known:
+        if not known or isinstance(other, types.FunctionType):
+            return getattr(owner, name)
+        if other is not ABSENT:
             self.contents(owner)  # `__getattr__ = dict.__getitem__`
-        return getattr(owner, name)
+        value = getattr(owner, name)
+
+        def same() -> bool:
+            now = getattr(owner, name, ABSENT)
+            return now is value or is_same(now, value)
+
+        self.reads.check(("odd", id(owner), name), same, f"{self.path(owner)}.{name}")
+        return value
 
     def find_in(self, mro: Any, name: str) -> Any:
         """What classes have under a name, with guards on where it was found, and where not."""
@@ -568,7 +582,11 @@ class PythonState:
             elif is_known:
                 self.guard_items(value, name)
         elif kind in VIEWS_OF_DICTS:
-            inner = ()
+            if is_known:
+                self.contents(gc.get_referents(value)[0], shallow, depth + 1)
+        elif isinstance(value, (bytearray, memoryview, array.array)):
+            if is_known and not self.reads.buffer(value, name):
+                self.give_up(f"it reads a {kind.__name__} of {len(value)} elements")
         elif isinstance(value, np.ndarray):
             if is_known and not self.reads.array(value, name):
                 self.give_up(f"it reads a NumPy array of {value.nbytes} bytes")
@@ -586,6 +604,9 @@ class PythonState:
             return
         elif kind not in BUILTIN_TYPES:
             self.prepare(value)
+            is_seen = kind.__flags__ & MADE_BY_PYTHON or is_ours(kind) or isinstance(value, OPAQUE)
+            if is_known and not is_seen:
+                self.give_up(f"it reads a {kind.__name__}, of which nothing is known")
             return
         self.keep.append(value) if is_known else None
         for i, each in enumerate(inner):
@@ -657,6 +678,7 @@ class PythonState:
                 pass  # what it does is seen
             elif not self.has_own_setter(owner):
                 self.changes(owner, f".{name}")
+            value = plain(value)
         setattr(owner, name, value)
 
     def has_own_setter(self, owner: Any) -> bool:
@@ -689,6 +711,7 @@ class PythonState:
             setter = getattr(type(owner), "__setitem__", None)
             if not (isinstance(setter, types.FunctionType) and self.enter(setter)):
                 self.changes(owner, f"[{short(key)}]")
+            value = plain(value)
         owner[key] = value
 
     def del_item(self, owner: Any, key: Any) -> None:
@@ -810,7 +833,19 @@ class PythonState:
             if callable(value):
                 self.prepare(value)
         made = function(*args, **kwargs)
+        if owner is None and name.startswith(vetted.ASKS) and name not in vetted.OF_THE_COMPILER:
+            self.asked(function, args, kwargs, made)
         return self.mark(made) if type(made) in (list, types.GeneratorType) else made
+
+    def asked(self, function: Any, args: Any, kwargs: Any, answer: Any) -> None:
+        """A setting of this package was asked for: it is asked for again before each replay."""
+        given = (*args, *kwargs.values())
+        if not isinstance(answer, PLAIN) or any([isinstance(v, TensorBase) for v in given]):
+            return
+        key = ("asked", id(function), *map(repr, given))
+        self.reads.check(
+            key, lambda: is_same(function(*args, **kwargs), answer), f"{function.__name__}()"
+        )
 
     def call_module_method(
         self, name: str, owner: Any, function: Any, args: Any, kwargs: Any
@@ -967,6 +1002,7 @@ class PythonState:
         if name in vetted.CHANGES:
             if not self.is_new(owner):
                 self.changes(owner)
+                args = tuple(map(plain, args))
             self.given(given, kwargs) if name in ("extend", "update", "sort") else None
             return function(*args, **kwargs)
         if not self.is_new(owner):
@@ -1103,6 +1139,14 @@ class PythonState:
 
 
 UNSET = object()
+# Objects of C that nobody can change, or that are looked at where they are called.
+OPAQUE = (
+    *(np.generic, np.dtype, np.ufunc, types.ModuleType, types.CodeType, types.GenericAlias, re.Pattern),
+    *(types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, super),
+    *(types.MethodDescriptorType, types.ClassMethodDescriptorType, types.UnionType, decimal.Decimal),
+    *(type(np.mean), types.MappingProxyType, contextvars.ContextVar, functools.partial),
+    *(operator.attrgetter, operator.itemgetter, operator.methodcaller),
+)
 FRESH = (list, dict, collections.OrderedDict, types.GeneratorType)  # what modules' methods make
 VIEWS_OF_DICTS = (type({}.items()), type({}.keys()), type({}.values()))
 

@@ -7,6 +7,7 @@ type and bits. Most of them are dict entries, variables and list items, which C 
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import operator
@@ -89,14 +90,16 @@ class Reads:
         """Which keys are in a dict, in which order, and which objects."""
         if not self.is_new("items", id(owner)):
             return
-        keys = list(dict.keys(owner))
+        is_ordered = isinstance(owner, collections.OrderedDict)  # by itself, which C cannot see
+        ordered: Any = collections.OrderedDict.__iter__ if is_ordered else dict.__iter__
+        keys = list(ordered(owner))
         self.lengths.append((owner, len(keys), name))
         for key in keys:
             self.entry(owner, key, dict.__getitem__(owner, key), f"{name}[{key!r}]")
         if len(keys) > 1:
 
             def same_order() -> bool:
-                return all(map(operator.is_, dict.keys(owner), keys)) or list(owner) == keys
+                return all(map(operator.is_, ordered(owner), keys)) or list(ordered(owner)) == keys
 
             self.check(("order", id(owner)), same_order, name)
 
@@ -111,6 +114,12 @@ class Reads:
     def set_items(self, owner: Any, name: str) -> None:
         """Which elements are in a set, in the order in which loops find them."""
         self.queue_items(owner, name)
+
+    def buffer(self, owner: Any, name: str) -> bool:
+        """The contents of a `bytearray`, an `array` or a `memoryview`; False if there is too much."""
+        bits = bytes(owner)
+        self.check(("buffer", id(owner)), lambda: bytes(owner) == bits, name)
+        return len(bits) <= MOST_BYTES
 
     def array(self, owner: Any, name: str) -> bool:
         """The contents of a NumPy array; False if there are too many."""

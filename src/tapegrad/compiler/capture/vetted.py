@@ -95,6 +95,10 @@ MODULE_READS = frozenset(
 # Functions and methods of this package that change more than tensors, by their beginnings.
 LIBRARY_ACTS = ("set_", "register_", "add_module", "add_param", "load_state", "_register")
 LIBRARY_FILES = frozenset(("save", "load", "manual_seed", "seed"))
+# Functions of this package that tell of a setting, by their beginnings; and those whose answer is
+# about the recording itself.
+ASKS = ("get_", "is_", "are_", "initial_")
+OF_THE_COMPILER = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
 # Those of them that the recorder sees, or that are undone.
 LIBRARY_SEEN = frozenset(("set_grad_enabled", "set_", "set_detect_anomaly", "register_hook"))
 
