@@ -137,9 +137,10 @@ def training(number: int) -> None:
     handle = model[0].register_forward_hook(lambda *given: None)
     model(x)
     handle.remove()
-    step = torch.compile(lambda t: model(t).sum())
-    for _ in range(4):
-        step(x)
+    if number % 4 == 1:
+        step = torch.compile(lambda t: model(t).sum())
+        for _ in range(4):
+            step(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model(x)
     torch.func.vmap(torch.func.grad(lambda t: (t * t).sum()))(x)
