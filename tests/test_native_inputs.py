@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tg
+from fuzz.layouts import LAYOUTS
 from tapegrad import native
 
 if native.KERNELS is None:
@@ -82,56 +83,6 @@ def calls():
 
 
 CALLS = calls()
-
-
-def misaligned(x):
-    room = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
-    room[...] = x
-    return room
-
-
-def strided(x):
-    return np.repeat(x, 3, -1)[..., ::3]
-
-
-def backwards(x):
-    return x[..., ::-1].copy()[..., ::-1]
-
-
-def swapped(x):
-    return x.astype(x.dtype.newbyteorder())
-
-
-def read_only(x):
-    x = x.copy()
-    x.flags.writeable = False
-    return x
-
-
-def columns_first(x):
-    return np.asfortranarray(x)
-
-
-def overlapping(x):
-    """Rows that share their memory with the next ones."""
-    flat = np.resize(x.reshape(-1), sum(x.shape) + 1)
-    return np.lib.stride_tricks.as_strided(flat, x.shape, (x.itemsize,) * x.ndim)
-
-
-def repeated(x):
-    return np.broadcast_to(x[:1], x.shape)
-
-
-LAYOUTS = (
-    misaligned,
-    strided,
-    backwards,
-    swapped,
-    read_only,
-    columns_first,
-    overlapping,
-    repeated,
-)
 
 
 def outcome(kernel, args):
