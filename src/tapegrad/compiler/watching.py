@@ -17,7 +17,7 @@ from ..core.upward import TENSOR
 from ..device import device
 from ..utils import _pytree as pytree
 from . import listening
-from .arguments import is_tensor, same_as, stand_ins
+from .arguments import around, is_tensor, same_as, stand_ins
 from .behind import join, separate
 from .decisions import Decision, decided_first
 from .guards import Guards, LeafHooks
@@ -102,6 +102,7 @@ class Seen:
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         self.noticing = Noticing(recorder)
+        modes = around()
         with listening.to_output(recorder), self.noticing:
             with (
                 recorder,
@@ -109,6 +110,8 @@ class Seen:
                 listening.to_options(recorder, owners),
             ):
                 self.out = function(*args, **kwargs)
+            if around() != modes:
+                recorder.give_up("it leaves another grad mode, autocast or default dtype behind")
             recorder.note_gradients()
             if is_tensor(self.out) or self.out is None:
                 self.results, self.spec = [self.out], None
