@@ -396,7 +396,7 @@ def notes(kept: list[Any], y: Any) -> None:
 
 
 def test_what_is_changed_elsewhere() -> None:
-    """The line that does it is not one of the function: it is not cut, again and again."""
+    """The line that does it is not one of the function: what is before the call is compiled."""
     kept: list[Any] = []
 
     def function(x: Any) -> Any:
@@ -412,7 +412,7 @@ def test_what_is_changed_elsewhere() -> None:
         warnings.simplefilter("ignore")
         for _ in range(20):
             compiled(tg.ones(3))
-    assert len(kept) == 20 and compiled.split is None
+    assert len(kept) == 20 and compiled.split is not None and replays(compiled) >= 10
 
 
 def test_a_variable_of_others_that_counts_is_kept_out_of_recordings() -> None:
@@ -589,4 +589,4 @@ def test_lists_among_the_arguments_that_are_changed() -> None:
             found = compiled(kept, tg.ones(3) * i)
             assert kept["inner"] is inner and len(inner) == 1 and kept["count"] == 1
             assert found.item() == 2 * inner[0].item()
-    assert "it changes a list or dict among its arguments" in tg.compile.explain(compiled)
+    assert "it changes a dict['inner']" in tg.compile.explain(compiled)

@@ -683,3 +683,71 @@ def test_comparisons_become_rare():
     assert recording.replays == 67
     assert recording.last_right == 61  # call 64, where call 4 was the first replay
     assert recording.next_check >= 2 * recording.last_right
+
+
+# ---------------------------------------------------------------------- found by trying
+
+
+def test_gradients_that_are_set_by_hand():
+    def made():
+        p = nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.SGD([p], lr=0.1)
+
+        def step(x):
+            p.grad = long_enough(x)
+            optimizer.step()
+
+        return p, step
+
+    (p, step), (q, other) = made(), made()
+    compiled = torch.compile(other)
+    for i in range(8):
+        step(random(i, 3))
+        compiled(random(i, 3))
+        assert_close(p, q)
+
+
+def test_draws_by_chances_that_lie_otherwise():
+    """A copy in order, which NumPy makes for the kernel, is not what later calls draw by."""
+
+    def work(x):
+        return torch.bernoulli(x.mul(1.0).div(1.0).clone())
+
+    compiled = torch.compile(work, options={"verify": False})
+    first = torch.rand(5, 4)
+    for i in range(10):
+        x = (first if i < 4 else torch.rand(5, 4)).t()
+        torch.manual_seed(i)
+        a = compiled(x)
+        torch.manual_seed(i)
+        assert torch.equal(a, work(x))
+
+
+def test_a_leaf_made_of_an_argument_keeps_its_gradient():
+    def work(x):
+        x = x.detach().requires_grad_()
+        y = (x.sin() * 2).tanh() * 3
+        y[0, 0] = 3
+        print(end="")
+        (y.cos() * y).sum().backward()
+        return x.grad
+
+    compiled = torch.compile(work)
+    for i in range(7):
+        x = random(i, 3, 4)
+        assert_close(compiled(x), work(x))
+
+
+def test_a_mode_that_is_left_on():
+    def work(x):
+        torch.set_grad_enabled(False)
+        return long_enough(x)
+
+    compiled = torch.compile(work)
+    try:
+        for i in range(6):
+            torch.set_grad_enabled(True)
+            compiled(random(i, 3))
+            assert not torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)

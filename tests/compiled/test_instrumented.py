@@ -1,4 +1,4 @@
-"""Instrumented code does what the code itself does, and its hooks tell what was read and changed."""
+"""Instrumented code does what the code itself does; its hooks tell what it reads and changes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,12 @@ def test_trap(name):
     assert not told, told
 
 
-@pytest.mark.parametrize("name", NAMES)
+OFTEN = [n for n in NAMES if n.endswith("_outside")]
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.slow) for n in NAMES]
+)
 def test_trap_differentiated_outside(name):
     told = compare(trap.traps[name], outside=True)
     assert not told, told

@@ -141,6 +141,10 @@ class Stream:
         self._drawn |= succeeded and out.size > 0
         return succeeded
 
+    def memory(self) -> list[Array]:
+        """The arrays that kernels in C draw from."""
+        return [] if self._bits is None else [self._state, self._kept]
+
     def mark(self) -> Mark | None:
         """Where it is, for `is_at` and `go_to`; None: nothing was drawn from it so far."""
         if self._bits is None:

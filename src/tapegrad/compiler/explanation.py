@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -120,8 +121,10 @@ def spell(recording: Recording) -> list[str]:
 
 def spell_steps(run_steps: list[Any], times: list[float]) -> list[str]:
     lines = []
-    for run, seconds in zip(run_steps, times, strict=True):
-        lines.append(f"{spell_time(seconds):>9}  {spell_step(run.__self__)}")
+    unknown = [math.inf] * (len(run_steps) - len(times))  # of a pass that never ran to its end
+    for run, seconds in zip(run_steps, [*times, *unknown], strict=True):
+        taken = "not timed" if seconds == math.inf else spell_time(seconds)
+        lines.append(f"{taken:>9}  {spell_step(run.__self__)}")
         if isinstance(run.__self__, Segment):
             lines += spell_kernels(run.__self__)
     return lines

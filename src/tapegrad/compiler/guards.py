@@ -134,8 +134,10 @@ class Guards:
 
     def take_reads(self, reads: Reads) -> None:
         """Guard what instrumented code read as well."""
-        self.entries += reads.entries
-        self.cells += reads.cells
+        known = {(id(owner), key) for owner, key, *_ in self.entries}
+        self.entries += [e for e in reads.entries if (id(e[0]), e[1]) not in known]
+        cells = {id(cell) for cell, *_ in self.cells}
+        self.cells += [entry for entry in reads.cells if id(entry[0]) not in cells]
         self.lengths += reads.lengths
         self.items += reads.items
         self.reads = reads

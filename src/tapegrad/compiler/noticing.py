@@ -137,8 +137,11 @@ class Noticing:
             self.others.add(code)
             if not is_library_file(code.co_filename):
                 self.places[original_of(code)] = place_in(self.recorder.body, frame)
-            if not is_instrumented(code) and self.recorder.state is not None:
-                self.recorder.state.notice(frame)
+        state = self.recorder.state
+        if state is not None and is_instrumented(code):
+            state.started(code)
+        elif state is not None and code in self.others and not state.notice(frame):
+            self.seen.discard(code)  # this time it was not the user's code that called it
 
     def notice_call(self, frame: Any, function: Any) -> None:
         """A function in C is called by somebody else than this package."""

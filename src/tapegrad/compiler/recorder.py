@@ -353,7 +353,7 @@ class Recorder(OpMode):
         if call.written is not None and not self.trouble:
             return self.write(call, *call.written)
         with below_autograd():
-            out, tape = taped_draw(lambda: call.run(call.args, call.kwargs))
+            out, tape = taped_draw(lambda: call.run(call.args, call.kwargs), given)
         if self.trouble:
             return out
         made = [r._array for r in leaves_of(out) if isinstance(r, TensorBase)]
@@ -578,9 +578,11 @@ class Recorder(OpMode):
         try:
             with modes_set_to(()):
                 if target is not None:
-                    out, tape = taped_draw(lambda: function(*args, **kwargs), target._array)
+                    given = leaves_of((args, kwargs))
+                    out, tape = taped_draw(lambda: function(*args, **kwargs), given, target._array)
                 elif hasattr(function, "draws") and not self.trouble:
-                    out, tape = taped_draw(lambda: function(*args, **kwargs))
+                    given = leaves_of((args, kwargs))
+                    out, tape = taped_draw(lambda: function(*args, **kwargs), given)
                 else:
                     out, tape = function(*args, **kwargs), None
         finally:

@@ -24,6 +24,7 @@ from .memory import Plan, gifts, hand_on, movable, owners_of, settle
 from .outside import Call, Outside, Pattern
 from .recorder import Recorder
 from .scalars import LARGEST, Number, now
+from .snapshots import same_bits
 from .steps import GradientStep, timed
 from .tapes import Segment, in_segments
 
@@ -84,6 +85,7 @@ class Recording:
         self.times: list[float] = []  # of the steps, the least while they were timed
         self.confirmed = False  # by a second recording, of other values
         self.reachable: dict[int, Any] = {}  # by id: memory of tensors that the function knows
+        self.draws = False  # random numbers
         self.was_confirmed = False  # it has been in use: what differs now was wrong before
         self.next_check: float = 4  # replays, after which a call is compared: that is the 8th
         self.last_right = 0  # replay that was compared
@@ -108,6 +110,8 @@ class Recording:
         recorder.dying = None
         self.guards = seen.needed
         self.trace = recorder.trace.sum
+        random = default_generator.get_state()._array
+        self.draws = not same_bits(recorder.before.random._array, random)
         recorder.trace.order.clear()
         self.answers = recorder.answers
         self.inputs = seen.inputs
@@ -235,7 +239,7 @@ class Recording:
         """Arguments in memory that the function can also reach: nothing may stand for them."""
         found = []
         for value, static in zip(values, self.inputs, strict=True):
-            if static is not None:
+            if static is not None and isinstance(value, TensorBase):
                 array = value._array
                 if id(array if array.base is None else memory(array)) in self.reachable:
                     found.append(value)

@@ -114,9 +114,9 @@ def taped_write(op: Any, arrays: list[Any], attrs: Any, before: Any) -> Any:
 LARGE_DRAW = 1 << 20  # bytes
 
 
-def taped_draw(run: Callable[[], Any], target: Any = None) -> tuple[Any, Any]:
+def taped_draw(run: Callable[[], Any], given: Any, target: Any = None) -> tuple[Any, Any]:
     """What a function returns that may draw random numbers, and the kernels that it called; None if
-    Python did more. `target` is an array that it overwrites with them."""
+    Python did more. `given` are its arguments, `target` is an array that it overwrites."""
     stream = default_generator.stream
     if KERNELS is None:
         return run(), None
@@ -133,8 +133,17 @@ def taped_draw(run: Callable[[], Any], target: Any = None) -> tuple[Any, Any]:
     if sum([x.nbytes for x in arrays]) > LARGE_DRAW:
         return out, None  # a copy would take memory, and Python does not take the time
     after, wanted = stream.mark(), [x.copy() for x in arrays]
+    # What Python made of the arguments, a copy in another order perhaps, is not made anew in a
+    # replay: only what the kernels themselves fill may lie in other memory.
+    known = [t._array for t in leaves_of(given) if isinstance(t, TensorBase)]
+    known += [*arrays, *stream.memory(), *tape.checked]
+    owners = {id(memory(x)) for x in known}
+    kept = [memory(x) for x in tape.kept if isinstance(x, np.ndarray)]
+    between = [x for x in kept if id(x) not in owners and x.flags.writeable]
+    if len(between) < len([x for x in kept if id(x) not in owners]):
+        return out, None
     stream.go_to(before)
-    for x in arrays:
+    for x in (*arrays, *between):
         spoil(x)
     done = tape() < 0 and stream.is_at(after)
     stream.go_to(after)

@@ -106,7 +106,9 @@ class Seen:
         schedulers = [each for each in owners if hasattr(each, "last_epoch")]
         self.noticing = Noticing(recorder)
         known = [*learned, *[each for each in hooks.seen.values() if callable(each)]]
-        self.state = recorder.state = PythonState(recorder, function, values, known)
+        self.state = recorder.state = PythonState(
+            recorder, function, values, known, not self.noticing.is_blind
+        )
         with listening.to_output(recorder), self.state, self.noticing:
             with (
                 recorder,

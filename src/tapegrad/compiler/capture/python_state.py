@@ -1,11 +1,11 @@
 """What Python's state a recorded call reads and changes, seen exactly.
 
-While a call is recorded, the user's functions run instrumented code (`instrumented.py`), whose hooks
-end up here. What is read of objects that were there before the call becomes a guard (`reads.py`).
-What is stored in them is an effect that a replay would not repeat: the recorder gives up with the
-line, and the function is cut there. A call is made if it is known what it reads and does: functions
-with source run instrumented, functions of this package and the builtins of `vetted.py` are told
-apart by what they look at, and anything else is a cut.
+While a call is recorded, the user's functions run instrumented code (`instrumented.py`), and its
+hooks end up here. What is read of objects that were there before the call becomes a guard
+(`reads.py`). What is stored in them is an effect that a replay would not repeat: the recorder gives
+up with the line, and the function is cut there. A call is made if it is known what it reads and
+does: functions with source run instrumented, functions of this package and the builtins of
+`vetted.py` are told apart by what they look at, and anything else is a cut.
 
 Objects are taken to have been there before unless they are known to be new: a guard on an object of
 this call always holds, while a missing guard would be wrong.
@@ -37,7 +37,7 @@ from ...core.base import PACKAGE, TensorBase
 from ...nn.modules._hooks import GLOBAL
 from ...nn.modules.module import Module
 from .. import PURE_MARK
-from ..guards import NUMPY, globals_in, is_kept_apart, is_library_file, is_same
+from ..guards import BESIDE, NUMPY, globals_in, is_kept_apart, is_library_file, is_same, static
 from ..scalars import Number, Options
 from . import vetted
 from .caught import CaughtStep
@@ -131,8 +131,13 @@ def unheard(method: Any) -> Any:
 class PythonState:
     """A block in which the state of Python is heard, for one recorder."""
 
-    def __init__(self, recorder: Any, function: Any, arguments: Any, learned: Any = ()) -> None:
+    def __init__(
+        self, recorder: Any, function: Any, arguments: Any, learned: Any = (), is_told: bool = False
+    ) -> None:
         self.recorder = recorder
+        self.is_told = is_told  # when a function starts: `started` is called
+        self.by_code: dict[int, list[types.FunctionType]] = {}  # functions with instrumented code
+        self.ran: set[int] = set()  # ids of instrumented code that ran
         self.reads = Reads()
         self.new: set[int] = set()  # ids of objects that this call made; see `is_new`
         self.stored: set[Any] = set()  # options of optimizers that the call has set
@@ -265,9 +270,18 @@ class PythonState:
             self.keep.append(function)
             return False
         self.swapped[key] = function
-        self.guard_function(function, original_of(code))
+        self.by_code.setdefault(id(made), []).append(function)
+        if not self.is_told or id(made) in self.ran:
+            self.guard_function(function, original_of(code))
         SWAPS.put(function, made)
         return True
+
+    def started(self, code: types.CodeType) -> None:
+        """Instrumented code runs for the first time: what its functions name counts from now on."""
+        if id(code) not in self.ran:
+            self.ran.add(id(code))
+            for function in self.by_code.get(id(code), ()):
+                self.guard_function(function, original_of(code))
 
     def guard_function(self, function: types.FunctionType, code: types.CodeType) -> None:
         """The variables around a function, the globals that it names, and its defaults."""
@@ -321,21 +335,21 @@ class PythonState:
             self.enter(each)
         return bool(found)
 
-    def notice(self, frame: Any) -> None:
-        """A function that is not this package's runs without hooks: its reads are not seen."""
+    def notice(self, frame: Any) -> bool:
+        """A function that is not this package's runs without hooks: are its reads missing?"""
         code = frame.f_code
         if self.trusting or code.co_filename == weakref.__file__ or is_of_a_tuple(frame):
-            return  # callbacks of weak references come at any time
+            return False  # callbacks of weak references come at any time
         importing = import_around(frame)
         if importing is not None:
             if is_called_by_user(importing):
                 self.give_up("it imports something")
-            return
+            return False
         is_pythons = is_library_file(code.co_filename) or is_written_by_python(code)
         if is_pythons and not is_called_by_user(frame.f_back):
-            return
+            return False
         if self.recorder.trouble:
-            return
+            return True
         found = [f for f in gc.get_referrers(code) if type(f) is types.FunctionType]
         for function in found:
             if id(function) not in self.unknown:
@@ -344,6 +358,7 @@ class PythonState:
             self.unknown.add(id(code))
             self.keep.append(code)
         self.give_up(f"what {code.co_qualname} reads is not seen")
+        return True
 
     # ------------------------------------------------------------------ reading
 
@@ -766,14 +781,16 @@ class PythonState:
             if not self.is_new(function):
                 self.contents(function.args)
                 self.contents(function.keywords)
-            return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
+            return self.call(
+                function.func, (*function.args, *args), {**function.keywords, **kwargs}
+            )
         elif kind is np.ufunc or kind.__module__.startswith("numpy"):
             return self.call_numpy(function, args, kwargs)
         elif kind is CaughtStep:
             pass  # the recorder is told
         elif isinstance(function, weakref.ReferenceType):
             return self.follow(function)
-        elif isinstance(getattr(kind, "__call__", None), types.FunctionType):
+        elif isinstance(static(function, "__call__"), types.FunctionType):
             self.prepare(function)
             if is_ours(kind):
                 self.given(args, kwargs)
@@ -1082,7 +1099,7 @@ class PythonState:
                         self.look_at_module(each)
             elif key.endswith("_hooks") and isinstance(value, dict):
                 self.hooks(value, f"{path}.{key}")
-            elif key == "_compiled_call_impl":
+            elif key in BESIDE:
                 continue
             elif not own:
                 self.reads.entry(inside, key, value, f"{path}.{key}")
@@ -1141,9 +1158,22 @@ class PythonState:
 UNSET = object()
 # Objects of C that nobody can change, or that are looked at where they are called.
 OPAQUE = (
-    *(np.generic, np.dtype, np.ufunc, types.ModuleType, types.CodeType, types.GenericAlias, re.Pattern),
+    *(
+        np.generic,
+        np.dtype,
+        np.ufunc,
+        types.ModuleType,
+        types.CodeType,
+        types.GenericAlias,
+        re.Pattern,
+    ),
     *(types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, super),
-    *(types.MethodDescriptorType, types.ClassMethodDescriptorType, types.UnionType, decimal.Decimal),
+    *(
+        types.MethodDescriptorType,
+        types.ClassMethodDescriptorType,
+        types.UnionType,
+        decimal.Decimal,
+    ),
     *(type(np.mean), types.MappingProxyType, contextvars.ContextVar, functools.partial),
     *(operator.attrgetter, operator.itemgetter, operator.methodcaller),
 )
@@ -1218,9 +1248,12 @@ def is_of_a_tuple(frame: Any) -> bool:
 
 def is_plain_class(cls: type) -> bool:
     """Whether instances are made by C alone, or by `dataclass`."""
-    return not isinstance(cls.__new__, types.FunctionType) and not isinstance(
-        type(cls).__call__, types.FunctionType
-    ) and not isinstance(cls.__init__, types.FunctionType) and cls.__new__ is object.__new__
+    return (
+        not isinstance(cls.__new__, types.FunctionType)
+        and not isinstance(type(cls).__call__, types.FunctionType)
+        and not isinstance(cls.__init__, types.FunctionType)
+        and cls.__new__ is object.__new__
+    )
 
 
 def name_of(function: Any) -> str:

@@ -116,7 +116,7 @@ class Reads:
         self.queue_items(owner, name)
 
     def buffer(self, owner: Any, name: str) -> bool:
-        """The contents of a `bytearray`, an `array` or a `memoryview`; False if there is too much."""
+        """The bytes of a `bytearray`, an `array` or a `memoryview`; False if there are too many."""
         bits = bytes(owner)
         self.check(("buffer", id(owner)), lambda: bytes(owner) == bits, name)
         return len(bits) <= MOST_BYTES

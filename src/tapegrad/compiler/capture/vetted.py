@@ -122,4 +122,6 @@ def why_not_call(function: Any, owner: Any, name: str) -> str:
     if module in ("builtins", "io", "_io", "posix", "nt"):
         return f"it calls {name}()"
     kind = type(owner).__name__ if owner is not None and not hasattr(owner, "__name__") else module
-    return f"it calls {kind}.{name}(), whose effects are not known" if kind else f"it calls {name}()"
+    return (
+        f"it calls {kind}.{name}(), whose effects are not known" if kind else f"it calls {name}()"
+    )
