@@ -310,3 +310,12 @@ def test_two_numbers_make_a_tensor_of_the_default_dtype():
         assert found.dtype is torch.float32 and found.dim() == 0
     assert torch.add(2, 3).dtype is torch.int64
     assert torch.mul(2, 3 + 1j).dtype is torch.complex64
+
+
+def test_windows_far_beyond_the_input():
+    """The time depends on the input, not on the size of the kernel."""
+    layer = torch.nn.LPPool1d(2, 2**30, ceil_mode=True)
+    x = torch.ones(1, 2, 5, requires_grad=True)
+    assert layer(x).tolist() == [[[32768.0], [32768.0]]]
+    F.avg_pool1d(x, 2**30, ceil_mode=True).sum().backward()
+    assert torch.allclose(x.grad, torch.full((1, 2, 5), 0.2))

@@ -71,13 +71,18 @@ def along(axis: int, ndim: int, part: slice) -> tuple[Any, ...]:
     return tuple(index)
 
 
+def inside(n: int, k: int, s: int, p: int, o: int) -> range:
+    """The places of a window that are inside the input for some window; a kernel may be huge."""
+    return range(max(p - (o - 1) * s, 0), min(k, n + p))
+
+
 def box_sum(xp: Any, x: Any, axis: int, k: int, s: int, p: int, o: int) -> Any:
     """Sums of windows of `k` elements, `s` apart, along one axis; `p` zeros stand before it."""
     n = x.shape[axis]
     if k > 8 and s == k and not p and o * k == n:
         return x.reshape(*x.shape[:axis], o, k, *x.shape[axis + 1 :]).sum(axis + 1, dtype=x.dtype)
     total = None
-    for place in range(k):
+    for place in inside(n, k, s, p, o):
         # Windows whose element at this place is inside: first <= w < last.
         first = max(-((place - p) // s), 0)
         last = min((n - 1 - place + p) // s + 1, o)
@@ -100,7 +105,7 @@ def box_spread(xp: Any, g: Any, axis: int, n: int, k: int, s: int, p: int) -> An
     if s == k and not p and o * k == n:
         return xp.repeat(g, k, axis)
     spread = xp.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
-    for place in range(k):
+    for place in inside(n, k, s, p, o):
         first = max(-((place - p) // s), 0)
         last = min((n - 1 - place + p) // s + 1, o)
         if first < last:
