@@ -124,13 +124,15 @@ libraries-quick: $(VENV_PARITY)/.tools
 # front. Python itself leaks by their standards, so leaks are not looked for, nor is it asked how much
 # memory there is: they keep what was freed for a while.
 SANITIZED = build/sanitized/tapegrad
+CDIR = src/tapegrad/kernels/cpu/c
 sanitize: $(VENV)/.tools
 	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/tapegrad build/sanitized/
 	$(CC) -std=gnu11 -O1 -g -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math \
 	  -fsanitize=address,undefined -fno-sanitize-recover=undefined -DTG_ONE_VERSION -shared -fPIC \
 	  $$($(VENV)/bin/python -c "import numpy, sysconfig as s; \
 	    print('-I' + numpy.get_include(), '-I' + s.get_paths()['include'])") \
-	  $(SANITIZED)/native/c/*.c -o $(SANITIZED)/native/_kernels.so -lpthread -lm
+	  $(addprefix -I,$(wildcard $(CDIR)/*)) $(wildcard $(CDIR)/*/*.c) \
+	  -o $(SANITIZED)/kernels/cpu/_kernels.so -lpthread -lm
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
 	  LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	  $(VENV)/bin/python -m pytest -q -n $(WORKERS) -p no:cacheprovider $(wildcard tests/test_native*.py) \

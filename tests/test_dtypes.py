@@ -14,7 +14,7 @@ import pytest
 
 import tapegrad as torch
 from tapegrad import dtypes as D
-from tapegrad._tensor.size import Size
+from tapegrad.api.tensor.size import Size
 from tapegrad.core import promote as P
 from tapegrad.device import CPU, channels_last, device, entered, strided
 

@@ -18,7 +18,7 @@ import pytest
 
 import tapegrad as torch
 from tapegrad.core.base import STATE
-from tapegrad.core.upward import AUTOCAST
+from tapegrad.core.late_bound import AUTOCAST
 
 # --- imports ---------------------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ def test_spawn_reports_failures():
 
 
 def test_threads_of_the_blas_follow():
-    from tapegrad.native.blas import blas_function
+    from tapegrad.kernels.cpu.blas import blas_function
 
     ask = blas_function("get_num_threads")
     if ask is None:

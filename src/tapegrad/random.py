@@ -1,4 +1,4 @@
-"""torch.random: seeds and the state of the generators. What draws is in _random/."""
+"""torch.random: seeds and the state of the generators. What draws is in api/random/."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ._random.generators import Generator, Gpus, default_generator, generator_of, seed_gpus
+from .api.random.generators import Generator, Gpus, default_generator, generator_of, seed_gpus
 from .device import device
 from .ops.block import api
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad._random import generators
+from tapegrad.api.random import generators
 from tapegrad.core import devices
 
 torch: Any = tapegrad

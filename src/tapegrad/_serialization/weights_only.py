@@ -19,8 +19,8 @@ from typing import Any
 import tapegrad as tg
 
 from .. import _utils, dtypes
-from .._tensor import legacy_constructors as legacy
-from .._tensor.size import Size
+from ..api.tensor import legacy_constructors as legacy
+from ..api.tensor.size import Size
 from .names import public_name
 from .storage_bytes import TYPES, UNTYPED, brief
 

@@ -24,11 +24,11 @@ from ..core.base import (
     stamp,
 )
 from ..core.dispatch import REALS, apply, recorded
+from ..core.late_bound import AUTOCAST, GPU
 from ..core.layers import cast as record_cast
 from ..core.modes import MODES
 from ..core.op import AS_CALLED, LOWER, SINGLE, UNSAFE, WIDEST, Autocast, Op
 from ..core.operators import OPS, affine_at_once
-from ..core.upward import AUTOCAST, GPU
 
 REFUSED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.array_memory import HOST, memory_of
 from ..core.base import INTERPRETED, STATE, Node, TensorBase, node_of
 from ..core.dispatch import apply
+from ..core.gradient_memory import HOST, memory_of
+from ..core.late_bound import DISPATCHED, GPU, VIEWS
 from ..core.modes import MODES
+from ..core.node import OpNode, Packed
 from ..core.op import Op
 from ..core.python_dispatch import (
     ACTIVE,
@@ -29,9 +31,7 @@ from ..core.python_dispatch import (
 )
 from ..core.record import FLOATS, link_views, prepare, record, save_outputs
 from ..core.subclass import same_class
-from ..core.upward import DISPATCHED, GPU, VIEWS
 from ..device import CPU, contiguous_format
-from .node import OpNode, Packed
 
 
 class Seen:
@@ -195,8 +195,8 @@ def saved(node: Any, place: int, t: Any) -> Any:
 
 def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function that makes a tensor, where a mode or the class of its model makes it."""
-    from .._creation.arguments import get_default_device
     from .._library.calls import factory_call
+    from ..api.creation.arguments import get_default_device
 
     wants_grad = kwargs.pop("requires_grad", False)
     if is_placed_by_default(api, args, kwargs):

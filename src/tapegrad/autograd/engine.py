@@ -11,7 +11,6 @@ from __future__ import annotations
 from threading import get_ident
 from typing import Any, Final
 
-from ..core.array_memory import HOST, aliases, memory_of
 from ..core.base import (
     COMPILED,
     IGNORED,
@@ -25,12 +24,13 @@ from ..core.base import (
     own_maker,
     wrap,
 )
+from ..core.gradient_memory import HOST, aliases, memory_of
+from ..core.late_bound import DISPATCHED, GPU, PROFILER
+from ..core.node import OpNode
 from ..core.op import Op
-from ..core.upward import DISPATCHED, GPU, PROFILER
 from ..errors import explain_backward, freed_graph
 from .anomaly_mode import guarded
 from .leaves import accumulate, converted
-from .node import OpNode
 from .order import Order, Pending
 
 # Called as observer(node, grad, grads) after each node; anomaly mode and diagnose put theirs here.

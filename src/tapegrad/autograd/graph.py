@@ -9,9 +9,9 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..core.base import Node, TensorBase, Version, shown
-from ..core.layout import address
 from ..core.modes import MODES, grad_set_to
 from ..core.per_thread import PerThread
+from ..core.strides import address
 from .edges import GradientEdge
 from .function import BackwardFunction
 from .hooks import RemovableHandle

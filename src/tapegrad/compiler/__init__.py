@@ -92,16 +92,16 @@ def compile(
 
     if disable or isinstance(model, type):
         return model
-    from .compiled import Compiled
+    from .run.function import Compiled
 
     compiled = Compiled(model, fullgraph, check)
     if mode in ("reduce-overhead", "max-autotune"):
-        from .device import GraphedCalls
+        from .run.cuda_graphs import GraphedCalls
 
         compiled.graphs = GraphedCalls(model)
     if not isinstance(model, tg.nn.Module):
         return compiled
-    from .modules import OptimizedModule
+    from .run.modules import OptimizedModule
 
     return OptimizedModule(model, compiled)
 
@@ -111,7 +111,7 @@ def explain(function: Any) -> Any:
 
     A string, whose `graph()` is a picture of the first recording.
     """
-    from .explanation import explain as spelled
+    from .report.explanation import explain as spelled
 
     return spelled(function)
 
@@ -246,7 +246,7 @@ def reset() -> None:
 
     >>> torch.compiler.reset()
     """
-    from .compiled import ALL
+    from .run.function import ALL
 
     for compiled in list(ALL):
         compiled.forget()

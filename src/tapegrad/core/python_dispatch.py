@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .base import INTERPRETED, TensorBase, blank
+from .late_bound import AUTOCAST, DISPATCHED, INTERPRETERS, TENSOR
 from .modes import MODES, count
 from .op import Op
 from .per_thread import PerThread
-from .upward import AUTOCAST, DISPATCHED, INTERPRETERS, TENSOR
 
 
 class Active(PerThread):
@@ -37,7 +37,7 @@ ACTIVE = Active()
 class OpMode:
     """A block in which ops go through `run`; inside `run` the next outer mode is the active one."""
 
-    records_steps = False  # compiler/recorder.py
+    records_steps = False  # compiler/capture/recorder.py
 
     def __enter__(self) -> Any:
         Diversion.install()
@@ -66,7 +66,7 @@ class OpMode:
         """A gradient rule makes a tensor that has the same values every time."""
 
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """A function that a recorded step calls again as it is (compiler/recorder.py)."""
+        """A function that a recorded step calls again as it is (compiler/capture/recorder.py)."""
         return function(*args, **kwargs)
 
 

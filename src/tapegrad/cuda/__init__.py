@@ -11,8 +11,8 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from .._creation.arguments import INSTALL
-from .._tensor.legacy_constructors import CUDA_TYPES
+from ..api.creation.arguments import INSTALL
+from ..api.tensor.legacy_constructors import CUDA_TYPES
 from ..core import devices
 from . import memory, random, runtime, streams
 from .memory import (

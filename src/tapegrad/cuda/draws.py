@@ -1,4 +1,4 @@
-"""Random numbers on a GPU: the functions of _random/streams.py for streams of Philox numbers.
+"""Random numbers on a GPU: the functions of api/random/streams.py for streams of Philox numbers.
 
 They are those of PyTorch's CUDA kernels; docs/random.md says how far. philox.py has the generator.
 """
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .._random import rejection, twister
-from .._random.checks import (
+from ..api.random import rejection, twister
+from ..api.random.checks import (
     check_cauchy,
     check_exponential,
     check_floating,

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._random.generators import Generator, generator_of
+from ..api.random.generators import Generator, generator_of
 from ..core import devices
 from ..core.base import STATE, TensorBase, wrap
 from ..errors import evidence
@@ -84,7 +84,7 @@ def joins_for(xp: Any, malloc: Any) -> tuple[Any, Any]:
     backend = devices.DEVICE.backend
     if not hasattr(backend, "gpu"):
         return None, malloc
-    from ..backends.gpu import joins
+    from ..kernels.cuda import joins
 
     made = joins.of(xp, backend)
     return made, malloc if made is None else joins.watched(xp.cuda, malloc)

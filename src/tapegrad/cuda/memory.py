@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import devices
-from ..core.layout import empty_like
+from ..core.strides import empty_like
 from . import allocator, runtime
 
 

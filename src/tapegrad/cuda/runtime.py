@@ -10,12 +10,12 @@ import importlib
 import threading
 from typing import Any
 
-from .._creation.arguments import no_cuda
+from ..api.creation.arguments import no_cuda
 from ..core import devices
 from ..core.base import STATE, TensorBase
+from ..core.late_bound import GPU
 from ..core.op import REGISTRY
 from ..core.transforms.batched import memory_of
-from ..core.upward import GPU
 from ..device import CPU, _make
 from ..device import device as device_type
 
@@ -60,9 +60,9 @@ def start_if_any() -> None:
 
 def use(module: Any) -> None:
     """Use a module with CuPy's interface for tensors on CUDA devices."""
-    from ..backends.gpu.backend import backend_for
-    from ..backends.gpu.late_casts import LateCasts
-    from ..backends.gpu.layers import run_linear
+    from ..kernels.cuda.backend import backend_for
+    from ..kernels.cuda.late_casts import LateCasts
+    from ..kernels.cuda.layers import run_linear
     from .allocator import install
 
     Found.asked = True
@@ -133,7 +133,7 @@ def move(t: Any, place: int) -> Any:
 
 def target(device: Any) -> int | None:
     """The GPU that a new tensor goes to; None for the CPU. Looks at `with` blocks and defaults."""
-    from .._creation.arguments import Default
+    from ..api.creation.arguments import Default
     from ..device import entered
 
     if device is None:

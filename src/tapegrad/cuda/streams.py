@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._creation.arguments import INSTALL, no_cuda
+from ..api.creation.arguments import INSTALL, no_cuda
 from ..core.devices import DEVICE
 from ..device import device as device_type
 from . import runtime

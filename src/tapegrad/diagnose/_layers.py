@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .._random.generators import default_generator
+from ..api.random.generators import default_generator
 from ..core.base import TensorBase
 from ..core.modes import grad_set_to
 from ..utils import _pytree as pytree

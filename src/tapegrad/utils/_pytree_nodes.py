@@ -10,7 +10,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from .._tensor.size import Size
+from ..api.tensor.size import Size
 from ..core.named_results import ReturnType
 
 FlattenFunc = Callable[[Any], tuple[list[Any], Any]]

@@ -18,7 +18,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from .._random.twister import Stream
+from ..api.random.twister import Stream
 from ..autograd.graph import saved_tensors_hooks
 from ..core.base import TensorBase
 from ..core.modes import MODES

@@ -82,7 +82,7 @@ def aligned(index: Any, in_front: bool, rank: int) -> Any:
 
 
 def get(t: Any, noted: dict[int, Any], watched: Any) -> Any:
-    from ..._tensor.indexing import index_with
+    from ...api.tensor.indexing import index_with
 
     level = innermost((t, *watched))
     places = Places(t, noted, watched, level)
@@ -94,7 +94,7 @@ def get(t: Any, noted: dict[int, Any], watched: Any) -> Any:
 def put(
     t: Any, noted: dict[int, Any], values: Any, accumulate: bool, watched: Any, run: Any
 ) -> Any:
-    from ..._tensor.indexing import put_with
+    from ...api.tensor.indexing import put_with
     from ...autograd.inplace import write
 
     level = innermost((t, values, *watched))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._creation.arrays import warn_once
-from ...core.arrays import refuse_meta
+from ...api.creation.arrays import warn_once
+from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._creation import ranges
-from ..._creation import sized as creation
-from ..._creation.arguments import checked_device, np_dtype
+from ...api.creation import ranges
+from ...api.creation import sized as creation
+from ...api.creation.arguments import checked_device, np_dtype
+from ...api.publish import find
 from ...core.modes import MODES
-from ...core.publish import find
 from ...device import strided
 from ..block import Case, api
 from ..block.checks import invalid_call

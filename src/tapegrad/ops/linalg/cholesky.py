@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._creation.arrays import warn_once
+from ...api.creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of

@@ -11,7 +11,7 @@ from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw, Index
-from ..pointwise.choices import where
+from ..pointwise.minmax_where import where
 from .matrices import (
     SINGULAR_INVERSE,
     LinAlgError,

@@ -18,7 +18,7 @@ from ...core.devices import to_host
 from ...core.named_results import return_type
 from ...core.wrappers import Nowhere
 from ...errors import must_be_tensor
-from ...native.blas import solve_triangles
+from ...kernels.cpu.blas import solve_triangles
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
 from ..products.matmul import broadcast_batch

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._creation.arrays import warn_once
-from ..._tensor.indexing import wrap_dim
+from ...api.creation.arrays import warn_once
+from ...api.tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.devices import on_device_of
 from ...core.dispatch import apply

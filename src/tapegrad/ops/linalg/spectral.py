@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._creation.arrays import warn_once
+from ...api.creation.arrays import warn_once
 from ...core.base import TensorBase, wrap
 from ...core.devices import is_device, to_host, xp_of
 from ...core.dispatch import apply

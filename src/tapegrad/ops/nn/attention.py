@@ -7,9 +7,9 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ..._creation.sized import full, ones
+from ...api.creation.sized import full, ones
 from ...core.base import TensorBase
-from ...core.layout import empty_like
+from ...core.strides import empty_like
 from ...device import CPU
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor

@@ -7,9 +7,9 @@ import warnings
 from typing import Any
 
 from ... import dtypes
-from ..._creation.like import empty_like, ones_like
-from ..._creation.sized import empty, zeros
-from ..._random.generators import place_of, stream_of
+from ...api.creation.like import empty_like, ones_like
+from ...api.creation.sized import empty, zeros
+from ...api.random.generators import place_of, stream_of
 from ...autograd.inplace import write
 from ...core.base import STATE, TensorBase
 from ...core.devices import memory_order

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._random.generators import place_of, stream_of
-from ..._random.streams import unit53
+from ...api.random.generators import place_of, stream_of
+from ...api.random.streams import unit53
 from ...autograd.inplace import write
 from ...core.base import TensorBase, quiet, wrap
 from ...core.transforms.batched_random import of_tensors
@@ -20,7 +20,7 @@ from ..block.batching import lift, padded
 from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
 from ..pointwise.branchless import keep, pick
-from .cornered_activations import Corners
+from .piecewise_linear import Corners
 from .smooth_activations import Activation, dense, number_of, real
 
 # ruff: noqa: N805

@@ -13,7 +13,7 @@ from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
 from ...core.transforms.batched import left_to_device, memory_of
 from ...errors import must_be_tensor
-from ...native import KERNELS
+from ...kernels.cpu import KERNELS
 from ...nn import _reduction
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import join, lift, part

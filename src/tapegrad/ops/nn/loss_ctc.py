@@ -12,7 +12,7 @@ import numpy as np
 
 import tapegrad as tg
 
-from ...core.arrays import refuse_meta
+from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase, wrap
 from ...core.dispatch import apply
 from ...nn import _reduction

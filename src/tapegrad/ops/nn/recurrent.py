@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...core.python_dispatch import is_recorded
-from ...core.spaces import RAW
+from ...core.rule_functions import RAW
 from ..block import Block, Linear, op
 from ..block.checks import cast_value, half_as_single
 from .recurrent_loops import (

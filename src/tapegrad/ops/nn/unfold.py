@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...errors import must_be_tensor

@@ -14,11 +14,11 @@ from ...core.devices import xp_of
 from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.op import REGISTRY
-from ...core.spaces import RAW, RECORDED
+from ...core.rule_functions import RAW, RECORDED
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, must_be_tensor
-from ...native.backend import HOST
-from ...native.blas import dot
+from ...kernels.cpu.backend import HOST
+from ...kernels.cpu.blas import dot
 from ..block import LOWER, WIDEST, Autocast, Block, Case, api, helper, op
 from ..block.batching import join, lift, part
 from ..block.checks import OUT_EXACT

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ... import dtypes
-from ..._random.generators import place_of, stream_of
-from ..._random.sampling import sampled
+from ...api.random.generators import place_of, stream_of
+from ...api.random.sampling import sampled
 from ...core.base import TensorBase
 from ...errors import check_broadcast, must_be_tensor
 from ..block import Block, Case, Elementwise, api, apply, op

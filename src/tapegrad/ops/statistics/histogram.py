@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ..._creation.ranges import evenly
-from ...core.arrays import refuse_meta
+from ...api.creation.ranges import evenly
+from ...core.array_kind import refuse_meta
 from ...core.base import STATE, TensorBase
 from ...core.named_results import return_type
 from ...core.transforms.batched import has_batched, is_batched, no_rule
