@@ -28,7 +28,7 @@ MYPYC_MODULES = [
     "src/tapegrad/core/record.py",
     "src/tapegrad/core/dispatch.py",
     "src/tapegrad/core/devices.py",
-    "src/tapegrad/amp/casting.py",
+    "src/tapegrad/core/casting.py",
     "src/tapegrad/core/strides.py",
     "src/tapegrad/core/layers.py",
     "src/tapegrad/core/cells.py",

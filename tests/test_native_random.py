@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy._core._multiarray_umath import __cpu_features__
 
-from tapegrad.api.random import streams, twister
-from tapegrad.api.random.twister import Stream
 from tapegrad.kernels import cpu
+from tapegrad.ops.draws import streams, twister
+from tapegrad.ops.draws.twister import Stream
 
 if cpu.KERNELS is None:
     pytest.skip(f"no kernels in C: {cpu.REASON}", allow_module_level=True)

@@ -29,11 +29,9 @@ from . import dtypes as _dtypes
 from .api.tensor.tensor import Tensor  # before anything that makes one
 
 # isort: split
-from .api.creation.sized import *  # noqa: F403 (its __all__ is partly computed)
 from .api.publish import find as _find
 from .api.publish import publish as _publish
 from .api.tensor.printing import set_printoptions
-from .api.tensor.size import Size
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
@@ -48,6 +46,7 @@ from .autograd.grad_mode import (
     set_grad_enabled,
 )
 from .core.promote import can_cast, promote_types
+from .core.size import Size
 from .device import (
     channels_last,
     channels_last_3d,
@@ -62,6 +61,7 @@ from .device import (
 from .dtypes import dtype, finfo, get_default_dtype, iinfo, set_default_dtype
 from .errors import no_such_name as _no_such_name
 from .errors.tracebacks import install as _install
+from .ops.creation.sized import *  # noqa: F403 (its __all__ is partly computed)
 from .torch_version import TorchVersion as _TorchVersion
 
 # The version of PyTorch whose behaviour this is; tapegrad's own is in __config__.

@@ -186,8 +186,8 @@ from .names.jit import wait as wait
 from .api.control_flow import while_loop as while_loop
 from .signal import windows as windows
 from .api.tensor.tensor import Tensor as Tensor
-from .api.random.generators import Generator as Generator
-from .api.tensor.size import Size as Size
+from .ops.draws.generators import Generator as Generator
+from .core.size import Size as Size
 from .device import device as device
 from .dtypes import dtype as dtype
 from .autograd.grad_mode import enable_grad as enable_grad

@@ -1,4 +1,4 @@
-"""torch.random: seeds and the state of the generators. What draws is in api/random/."""
+"""torch.random: seeds and the state of the generators. What draws is in ops/draws/."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from .api.random.generators import Generator, Gpus, default_generator, generator_of, seed_gpus
 from .device import device
 from .ops.block import api
+from .ops.draws.generators import Generator, Gpus, default_generator, generator_of, seed_gpus
 
 
 @api(method=False)

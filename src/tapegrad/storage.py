@@ -151,7 +151,7 @@ class UntypedStorage:
         if is_array(source) or type(source) is STATE.meta_type:
             self.owner = root_of(source)
             return
-        from .api.creation.sized import empty
+        from .ops.creation.sized import empty
 
         if isinstance(source, int):
             self.owner = empty(source, dtype=dtypes.uint8, device=device)._array

@@ -20,7 +20,7 @@ from .storage_bytes import TYPES, UNTYPED, StorageType
 # Modules whose public classes are known as `torch.<name>`.
 TOP = (
     "tapegrad.api.tensor.tensor",
-    "tapegrad.api.tensor.size",
+    "tapegrad.core.size",
     "tapegrad.device",
     "tapegrad.dtypes",
 )

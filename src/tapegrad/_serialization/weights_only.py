@@ -19,8 +19,8 @@ from typing import Any
 import tapegrad as tg
 
 from .. import _utils, dtypes
-from ..api.tensor import legacy_constructors as legacy
-from ..api.tensor.size import Size
+from ..core.size import Size
+from ..ops.creation import legacy_constructors as legacy
 from .names import public_name
 from .storage_bytes import TYPES, UNTYPED, brief
 

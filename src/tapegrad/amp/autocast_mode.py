@@ -9,9 +9,9 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.casting import CACHE, CACHING
 from ..core.modes import MODES
 from ..core.per_thread import PerThread
-from .casting import CACHE, CACHING
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

@@ -11,6 +11,7 @@ from typing import Any
 from ..autograd.inplace import prefer_refusal, write
 from ..core.base import STATE, TensorBase
 from ..core.dispatch import unary
+from ..core.function_modes import NOT_ASKED, WATCHED, ask_watchers, is_watched
 from ..core.late_bound import AUTOCAST, DISPATCHED, GPU, INTERPRETERS, TENSOR
 from ..core.op import REGISTRY
 from ..core.operators import OPS
@@ -21,8 +22,7 @@ from ..errors import explain_call, must_be_tensor, no_such_name
 from ..ops import ON_DEMAND, files_of, load
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
-from .function_modes import NOT_ASKED, WATCHED, ask_watchers, is_watched
-from .out_argument import write_outputs
+from ..ops.block.out_argument import write_outputs
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -348,14 +348,14 @@ LIBRARY = (
     "api.tensor.conversion",
     "api.tensor.sparse_questions",
     "api.tensor.small_methods",
-    "api.creation.sized",
-    "api.creation.like",
-    "api.creation.from_data",
-    "api.creation.ranges",
+    "ops.creation.sized",
+    "ops.creation.like",
+    "ops.creation.from_data",
+    "ops.creation.ranges",
     "random",
-    "api.random.tensors",
-    "api.random.fill",
-    "api.random.sampling",
+    "ops.draws.tensors",
+    "ops.draws.fill",
+    "ops.draws.sampling",
 )
 
 

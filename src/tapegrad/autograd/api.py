@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors
-from ..api.function_modes import WATCHED, is_watched
 from ..core.base import (
     TensorBase,
     wrap,
 )
+from ..core.function_modes import WATCHED, is_watched
 from ..core.late_bound import RECORDING
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from ..core.node import OpNode, accumulate_node
@@ -103,7 +103,7 @@ def backward(
                 t.retain_grad()  # type: ignore[attr-defined]
         run.only_for = targets(wanted)
     if create_graph:
-        from ..api.creation.arrays import warn_once
+        from ..ops.creation.arrays import warn_once
 
         warn_once(CYCLE, outside())
     launch(run, starts, create_graph)

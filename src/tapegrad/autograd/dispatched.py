@@ -196,7 +196,7 @@ def saved(node: Any, place: int, t: Any) -> Any:
 def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function that makes a tensor, where a mode or the class of its model makes it."""
     from .._library.calls import factory_call
-    from ..api.creation.arguments import get_default_device
+    from ..ops.creation.arguments import get_default_device
 
     wants_grad = kwargs.pop("requires_grad", False)
     if is_placed_by_default(api, args, kwargs):

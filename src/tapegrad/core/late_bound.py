@@ -22,7 +22,7 @@ class Interpreters:
 
     run: Any = None  # (op, tensors, attrs, watch)
     ask_foreign: Any = None  # api/publish.py: an operand that is no tensor may know what to do
-    watched: Any = None  # api/function_modes.py: (op, tensors, attrs) of an operator, for a mode
+    watched: Any = None  # core/function_modes.py: (op, tensors, attrs) of an operator, for a mode
     watched_operator: Any = None  # the same of an operator that is a function: (name, a, b)
     is_watching: Any = None  # whether such a mode is on in this thread
     function_of: Any = None  # (op): what users call to run it
@@ -69,7 +69,7 @@ class Inspection:
 
 
 class Autocast:
-    """amp/casting.py: arguments in the precision that autocast wants."""
+    """core/casting.py: arguments in the precision that autocast wants."""
 
     operands: Any = None  # (op, tensors)
     call: Any = None  # (function, args, kwargs)

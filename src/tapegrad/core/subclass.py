@@ -6,11 +6,11 @@ import functools
 import inspect
 from typing import Any
 
-from ..api.function_modes import watch_class
 from ..errors import evidence
 from . import devices, lazy_conj
 from .base import INTERPRETED, STATE, WITH_BITS, TensorBase, blank, special_by, wrap
 from .dispatch import apply, run_on_arrays
+from .function_modes import watch_class
 from .late_bound import DISPATCHED, INTERPRETERS, TENSOR
 from .modes import MODES
 from .op import REGISTRY

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..api.function_modes import watch_class
 from .base import INTERPRETED, blank
+from .function_modes import watch_class
 from .python_dispatch import class_dispatches
 from .subclass import overrides, takes_part
 

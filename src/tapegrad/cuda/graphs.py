@@ -17,10 +17,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..api.random.generators import Generator, generator_of
 from ..core import devices
 from ..core.base import STATE, TensorBase, wrap
 from ..errors import evidence
+from ..ops.draws.generators import Generator, generator_of
 from ..utils import _pytree as pytree
 from . import runtime
 from .draws import RecordedDraws, check_not_capturing

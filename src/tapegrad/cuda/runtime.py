@@ -10,7 +10,6 @@ import importlib
 import threading
 from typing import Any
 
-from ..api.creation.arguments import no_cuda
 from ..core import devices
 from ..core.base import STATE, TensorBase
 from ..core.late_bound import GPU
@@ -18,6 +17,7 @@ from ..core.op import REGISTRY
 from ..core.transforms.batched import memory_of
 from ..device import CPU, _make
 from ..device import device as device_type
+from ..ops.creation.arguments import no_cuda
 
 
 class Found:
@@ -133,8 +133,8 @@ def move(t: Any, place: int) -> Any:
 
 def target(device: Any) -> int | None:
     """The GPU that a new tensor goes to; None for the CPU. Looks at `with` blocks and defaults."""
-    from ..api.creation.arguments import Default
     from ..device import entered
+    from ..ops.creation.arguments import Default
 
     if device is None:
         device = entered() or Default.device

@@ -10,7 +10,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..api.function_modes import WATCHED
+from ..core.function_modes import WATCHED
 from ..utils._pytree import tree_leaves
 from .node import Node, base_types
 

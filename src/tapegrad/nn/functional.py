@@ -7,9 +7,9 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..api.function_modes import WATCHED, ask_watchers, is_watched
 from ..api.publish import lazy_space
 from ..core.base import STATE
+from ..core.function_modes import WATCHED, ask_watchers, is_watched
 from ..core.transforms.batched_random import room
 from ..core.transforms.levels import BATCHES
 from ..errors.absent import absent_function

@@ -70,7 +70,7 @@ def sparse_coo_tensor(
     elif check_invariants is None and Switch.on is not None:
         check_invariants = Switch.on
     elif check_invariants is None:
-        from ..api.creation.arrays import warn_once
+        from ..ops.creation.arrays import warn_once
 
         warn_once(INVARIANTS, 2)
     entries = tg.as_tensor(values, dtype=dtype, device=device)

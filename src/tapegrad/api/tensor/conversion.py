@@ -23,10 +23,10 @@ from ...core.transforms.looping import explained
 from ...device import CPU, channels_last, channels_last_3d, memory_format, preserve_format
 from ...device import device as device_type
 from ...ops.block.definition import api
+from ...ops.creation import legacy_constructors as legacy
+from ...ops.creation.arguments import INSTALL, PYTHON_DTYPES, checked_device
+from ...ops.creation.arrays import TO_SCALAR, warn_of_lost_part, warn_once
 from ...storage import TypedStorage, UntypedStorage, in_new_shared_memory, in_shared_memory
-from ..creation.arguments import INSTALL, PYTHON_DTYPES, checked_device
-from ..creation.arrays import TO_SCALAR, warn_of_lost_part, warn_once
-from . import legacy_constructors as legacy
 
 DLPACK_CUDA = (2, 13)  # what DLPack calls memory on a GPU, and memory that moves there by itself
 ONE_ELEMENT = "only one element tensors can be converted to Python scalars"

@@ -23,10 +23,10 @@ from ...core.late_bound import GPU
 from ...core.op import REGISTRY
 from ...core.python_dispatch import ACTIVE
 from ...core.strides import shares_itself
-from ...core.transforms import batched_index
 from ...core.transforms.batched import has_batched, is_batched, memory_of
 from ...core.transforms.levels import BATCHES
 from ...errors import does_not_fit, no_tensor_in_list
+from . import batched_index
 
 ALL = slice(None)
 BASIC = (int, slice)  # parts of an index that need no looking at

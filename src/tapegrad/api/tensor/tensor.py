@@ -30,10 +30,12 @@ from ...core.base import (
     shown,
     wrap,
 )
+from ...core.function_modes import WATCHED, ask_watchers, is_watched
 from ...core.late_bound import TENSOR
 from ...core.modes import MODES
 from ...core.node import accumulate_node
 from ...core.operators import Operators
+from ...core.size import Size
 from ...core.strides import address, strides_of
 from ...core.transforms import batched, dual, looping
 from ...core.transforms.levels import FLAGGED_INSIDE, STACK, refuse_inside
@@ -41,9 +43,7 @@ from ...device import CPU, META, channels_last, channels_last_3d, contiguous_for
 from ...device import device as device_type
 from ...device import layout as layout_type
 from ...kernels.cpu import KERNELS
-from ..function_modes import WATCHED, ask_watchers, is_watched
 from . import indexing, printing
-from .size import Size
 
 # What is nobody's business: dir() leaves it out.
 FIELDS = frozenset([name for name in vars(TensorBase) if not name.startswith("__")])
@@ -70,7 +70,7 @@ class Tensor(Operators):
     __array_priority__ = 1000
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        from ..creation.sized import legacy_tensor
+        from ...ops.creation.sized import legacy_tensor
 
         return legacy_tensor(cls, *args, **kwargs)
 

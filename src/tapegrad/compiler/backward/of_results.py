@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ...api.random.generators import default_generator
 from ...autograd.api import grad
 from ...autograd.function import BackwardFunction
 from ...autograd.leaves import only_follows
@@ -28,6 +27,7 @@ from ...core.late_bound import TENSOR
 from ...core.modes import MODES, grad_set_to
 from ...core.python_dispatch import ACTIVE
 from ...core.strides import memory
+from ...ops.draws.generators import default_generator
 from ...utils import _pytree as pytree
 from ..capture.symbolic_floats import Number
 from ..capture.undo import Print, is_same_as, same_bits

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api.random.generators import Generator
 from ...core.base import TensorBase
 from ...core.python_dispatch import leaves_of
 from ...core.strides import memory
+from ...ops.draws.generators import Generator
 from ..backward.upstream import BehindStep
 from ..program.steps import CallStep, Step, WholeStep, WriteStep, is_zero_grad
 from .guards import is_kept_apart

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ... import _ops  # noqa: F401 - calls are told by their names in torch.ops
-from ...api.random.generators import Generator
 from ...api.tensor.conversion import the_element
 from ...autograd.dispatched import above, wanting
 from ...core import lazy_conj
@@ -28,6 +27,7 @@ from ...core.op import REGISTRY, Op
 from ...core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
 from ...core.strides import address, memory
 from ...kernels.cpu import KERNELS
+from ...ops.draws.generators import Generator
 from ...optim._native import WATCHING
 from ..breaks.calls import Place, body_of, place_in, users_line
 from ..plan.early_release import Dying, is_large

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ...api.random.generators import default_generator
 from ...core.base import TensorBase
 from ...core.strides import memory
 from ...kernels.cpu import KERNELS
+from ...ops.draws.generators import default_generator
 
 PIECE = 1 << 16  # elements that change places at a time
 LARGE_PIECE = 1 << 20  # bytes

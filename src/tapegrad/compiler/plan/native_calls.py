@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ...api.random.generators import default_generator
 from ...core.base import TensorBase
 from ...core.python_dispatch import leaves_of
 from ...core.strides import address, memory
@@ -27,6 +26,7 @@ from ...expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ...expressions.trace import Tracer
 from ...kernels.cpu import KERNELS
 from ...kernels.cpu.overrides import HOME
+from ...ops.draws.generators import default_generator
 from ..capture.undo import fingerprint, same_bits
 from .early_release import is_large
 from .fusion import Shared, fused

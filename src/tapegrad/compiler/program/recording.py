@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...api.random.generators import default_generator
 from ...core.base import TensorBase, wrap
 from ...core.strides import address, memory, strided
 from ...core.tensor_lists import same_gradients, same_tensors
 from ...errors import evidence
 from ...kernels.cpu import KERNELS
+from ...ops.draws.generators import default_generator
 from ...utils import _pytree as pytree
 from ..backward.of_results import Call, Outside, Pattern
 from ..backward.upstream import BehindStep, history, is_history

@@ -8,14 +8,14 @@ import weakref
 from typing import Any
 
 from tapegrad._library.schema import Argument, FunctionSchema, parse_schema
-from tapegrad.api.function_modes import DisableTorchFunction
-from tapegrad.api.random.generators import Generator
+from tapegrad.core.function_modes import DisableTorchFunction
 from tapegrad.core.modes import MODES
 from tapegrad.core.python_dispatch import below_classes as _DisableTorchDispatch
 from tapegrad.core.python_dispatch import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from tapegrad.core.subclass import DisableTorchFunctionSubclass
 from tapegrad.core.subclass import disabled_torch_function as _disabled_torch_function_impl
 from tapegrad.core.transforms.levels import STACK
+from tapegrad.ops.draws.generators import Generator
 
 __all__ = [
     "Argument",

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ...api.creation.sized import check_options, made, np_dtype, sizes, with_strides
-from ...api.out_argument import refuse_inference
 from ...api.tensor.conversion import UntypedStorage
 from ...autograd.inplace import bump, refuse, repoint
 from ...core.base import TensorBase
@@ -22,6 +20,8 @@ from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
 from ..block import Block, api, op
 from ..block.checks import invalid_call
+from ..block.out_argument import refuse_inference
+from ..creation.sized import check_options, made, np_dtype, sizes, with_strides
 from ..shape.copying import format_name, fresh
 from ..shape.dim_views import expanded
 from ..shape.strided import ByStrides, as_strided, storage_bytes

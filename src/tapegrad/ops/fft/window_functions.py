@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.creation import ranges
-from ...api.creation import sized as creation
-from ...api.creation.arguments import checked_device, np_dtype
 from ...api.publish import find
 from ...core.modes import MODES
 from ...device import strided
 from ..block import Case, api
 from ..block.checks import invalid_call
+from ..creation import ranges
+from ..creation import sized as creation
+from ..creation.arguments import checked_device, np_dtype
 
 # ruff: noqa: N803
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ...api.creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.transforms.batched import memory_of
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
+from ..creation.arrays import warn_once
 from .matrices import (
     NOT_POSITIVE,
     SINGULAR_INVERSE,

@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ...api.creation.sized import full, ones
 from ...core.base import TensorBase
 from ...core.strides import empty_like
 from ...device import CPU
@@ -16,6 +15,7 @@ from ...errors import must_be_tensor
 from ..block import APIS, LOWER, Autocast, Block, Case, api, apply, op
 from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
+from ..creation.sized import full, ones
 from ..pointwise.with_number import mul_number
 from .dropout import dropped
 from .standardize import row_dots, sum_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api.function_modes import WATCHED
 from ...core.base import ON_DEVICE, STATE, TensorBase
 from ...core.devices import DEVICE, kernel_of
 from ...core.dispatch import is_stale
+from ...core.function_modes import WATCHED
 from ...core.record import finish
 from .batch_norm import NativeBatchNorm
 from .standardize import statistics_dtype

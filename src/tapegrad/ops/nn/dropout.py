@@ -7,9 +7,6 @@ import warnings
 from typing import Any
 
 from ... import dtypes
-from ...api.creation.like import empty_like, ones_like
-from ...api.creation.sized import empty, zeros
-from ...api.random.generators import place_of, stream_of
 from ...autograd.inplace import write
 from ...core.base import STATE, TensorBase
 from ...core.devices import memory_order
@@ -20,6 +17,9 @@ from ..block import APIS, AS_IS, Block, Case, Elementwise, api, apply, op
 from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw
 from ..block.shapes import same_shape
+from ..creation.like import empty_like, ones_like
+from ..creation.sized import empty, zeros
+from ..draws.generators import place_of, stream_of
 
 # ruff: noqa: N805
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...amp.casting import cast_call, cast_operands
 from ...core.base import F32, F64, STATE, TensorBase
+from ...core.casting import cast_call, cast_operands
 from ...core.devices import xp_of
 from ...core.dispatch import apply
 from ...core.modes import MODES

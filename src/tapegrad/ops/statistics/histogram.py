@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ...api.creation.ranges import evenly
 from ...core.array_kind import refuse_meta
 from ...core.base import STATE, TensorBase
 from ...core.named_results import return_type
@@ -16,6 +15,7 @@ from ..block import Block, Case, api, apply, op
 from ..block.batching import up
 from ..block.checks import half_as_single, invalid_call, is_number, not_implemented
 from ..block.samples import Draw, Index
+from ..creation.ranges import evenly
 from ..reduce.sums import all_dims, array_of, dense
 
 # ruff: noqa: N805

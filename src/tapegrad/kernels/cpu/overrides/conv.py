@@ -1,6 +1,6 @@
 """Convolution and its two gradients, in one to three dimensions (c/kernels/conv.c says how).
 
-The three products are those of ops/nn/conv_kernels.py, and they are used in the same way.
+The three products are those of kernels/conv_windows.py, and they are used in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from ....core.strides import channels_last
 from ....ops.nn.conv import out_size, transposed_size
-from ....ops.nn.conv_kernels import gather, scatter
+from ...conv_windows import gather, scatter
 from .. import KERNELS
 from ..blas import CONNECTED, dot
 from .rows import F64, dense, empty, for_dtypes, is_dense, pick, zeros

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.nn.recurrent_loops import spans
+from ...recurrent_loops import spans
 from .rows import copied, dense, empty, for_dtypes, is_dense, pick, zeros
 
 PANEL = 16  # columns at the most

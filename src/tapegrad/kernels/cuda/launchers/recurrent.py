@@ -9,7 +9,7 @@ import numpy as np
 from ....core.devices import DEVICE
 from ....core.op import REGISTRY
 from ....ops.block.checks import cast_value, half_as_single
-from ....ops.nn.recurrent_loops import before, spans
+from ...recurrent_loops import before, spans
 from ..cublas import NAMES
 from ..formulas import functions
 from ..sources import recurrent as cuda_recurrent

@@ -1,7 +1,7 @@
 """Resizing of images on the GPU: one launch for all dimensions, forwards and backwards.
 
 The tables that say which elements are read, and with which weights, are those of the CPU
-(ops/nn/resampling_taps.py). They are copied to the GPU when a size first comes up, and stay there:
+(kernels/resampling_taps.py). They are copied to the GPU when a size first comes up, and stay there:
 graphs that were captured read them in every replay.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from ....core.devices import uploaded
 from ....ops.nn.interpolate import backward_name, forward_name
 from ....ops.nn.pool_windows import laid_out_like
-from ....ops.nn.resampling_taps import table, transposed
+from ...resampling_taps import table, transposed
 from ..cublas import NAMES
 from ..sources import conv as cuda_conv
 from .kernels import BLOCK, Gpu, accumulator

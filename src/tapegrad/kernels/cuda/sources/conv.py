@@ -382,7 +382,7 @@ extern "C" __global__ void avg_pool_back(const T* __restrict__ g, T* __restrict_
 """
 )
 
-# Resizing by tables (ops/nn/resampling_taps.py): per place along a dimension, `width` places of x
+# Resizing by tables (kernels/resampling_taps.py): per place along a dimension, `width` places of x
 # with weights. The tables of the dimensions stand one after the other.
 RESIZE = (
     WINDOWS

@@ -2,7 +2,7 @@
 
    The state is that of NumPy's Mersenne twister, 624 words and the place of the next one. Words are
    drawn by one thread, many at a time; what is made of them does not depend on the others and is
-   shared out. api/random/streams.py says the same on NumPy, with the reasons. */
+   shared out. ops/draws/streams.py says the same on NumPy, with the reasons. */
 
 #include <math.h>
 #include <string.h>

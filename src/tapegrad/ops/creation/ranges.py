@@ -12,7 +12,7 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.rounding import fused
 from ...errors import does_not_fit
-from ...ops.block.definition import api
+from ..block.definition import api
 from . import arrays as from_data
 from .arguments import checked_device, np_dtype
 from .sized import CREATION_OPTIONS, check_options, home, made, number_argument, store_out

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..base import wrap
-from ..devices import on_device_of
-from ..op import REGISTRY
-from .batched import (
+from ...core.base import wrap
+from ...core.devices import on_device_of
+from ...core.op import REGISTRY
+from ...core.transforms.batched import (
     batch_of,
     batched,
     innermost,
@@ -23,8 +23,8 @@ from .batched import (
     physical_at,
     refusal,
 )
-from .batched_widen import widen
-from .levels import Level
+from ...core.transforms.batched_widen import widen
+from ...core.transforms.levels import Level
 
 MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to "
@@ -82,7 +82,7 @@ def aligned(index: Any, in_front: bool, rank: int) -> Any:
 
 
 def get(t: Any, noted: dict[int, Any], watched: Any) -> Any:
-    from ...api.tensor.indexing import index_with
+    from .indexing import index_with
 
     level = innermost((t, *watched))
     places = Places(t, noted, watched, level)
@@ -94,8 +94,8 @@ def get(t: Any, noted: dict[int, Any], watched: Any) -> Any:
 def put(
     t: Any, noted: dict[int, Any], values: Any, accumulate: bool, watched: Any, run: Any
 ) -> Any:
-    from ...api.tensor.indexing import put_with
     from ...autograd.inplace import write
+    from .indexing import put_with
 
     level = innermost((t, values, *watched))
     physical, in_front = physical_at(t, level)

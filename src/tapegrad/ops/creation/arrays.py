@@ -17,7 +17,7 @@ from ... import dtypes
 from ...core import promote
 from ...core.base import TensorBase, quiet
 from ...errors import does_not_fit
-from ..tensor.indexing import number_as_array
+from ...api.tensor.indexing import number_as_array
 
 SLOW_LIST = (
     "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting "

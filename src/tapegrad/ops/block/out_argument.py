@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
-from ..core.base import STATE, TensorBase, quiet, wrap
-from ..core.devices import two_devices, xp_of
-from ..core.lazy_conj import memory_behind, plain, with_bits_of
-from ..core.modes import MODES
-from ..core.python_dispatch import dispatches
-from ..core.transforms.batched import has_batched
-from ..core.transforms.levels import TANGENTS
-from ..errors import inference_written
+from ... import dtypes
+from ...core.base import STATE, TensorBase, quiet, wrap
+from ...core.devices import two_devices, xp_of
+from ...core.lazy_conj import memory_behind, plain, with_bits_of
+from ...core.modes import MODES
+from ...core.python_dispatch import dispatches
+from ...core.transforms.batched import has_batched
+from ...core.transforms.levels import TANGENTS
+from ...errors import inference_written
 
 
 def write_outputs(
@@ -31,7 +31,7 @@ def write_outputs(
 
     What `out` has to be is said by `api`, the record of the function.
     """
-    from ..core.transforms.dual import has_dual
+    from ...core.transforms.dual import has_dual
 
     targets = out if isinstance(out, (tuple, list)) else (out,)
     for t in targets:
@@ -94,7 +94,7 @@ def check_memory(destination: Any, sources: list[Any], apart: bool = False) -> N
 
     Functions that read their input after they began to write want the two wholly `apart`.
     """
-    from ..autograd.inplace import check_overlap
+    from ...autograd.inplace import check_overlap
 
     check_overlap(destination, sources)
     destination = memory_behind(destination)

@@ -15,8 +15,8 @@ from ...core.transforms import batched_random
 from ...core.transforms.batched import is_batched, narrow
 from ...core.transforms.levels import BATCHES
 from ...kernels.cpu import KERNELS
-from ...ops.block.checks import not_implemented
-from ...ops.block.definition import Block, api, op
+from ..block.checks import not_implemented
+from ..block.definition import Block, api, op
 from ..creation.like import stride_order
 from .generators import place_of, stream_of
 from .twister import Into

@@ -12,23 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from ..core.base import (
-    F32,
-    ON_DEVICE,
-    ON_META,
-    STAMP_DEPTH,
-    STATE,
-    Stamped,
-    TensorBase,
-    cell_of,
-    stamp,
-)
-from ..core.dispatch import REALS, apply, recorded
-from ..core.late_bound import AUTOCAST, GPU
-from ..core.layers import cast as record_cast
-from ..core.modes import MODES
-from ..core.op import AS_CALLED, LOWER, SINGLE, UNSAFE, WIDEST, Autocast, Op
-from ..core.operators import OPS, affine_at_once
+from .base import F32, ON_DEVICE, ON_META, STAMP_DEPTH, STATE, Stamped, TensorBase, cell_of, stamp
+from .dispatch import REALS, apply, recorded
+from .late_bound import AUTOCAST, GPU
+from .layers import cast as record_cast
+from .modes import MODES
+from .op import AS_CALLED, LOWER, SINGLE, UNSAFE, WIDEST, Autocast, Op
+from .operators import OPS, affine_at_once
 
 REFUSED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"

@@ -118,7 +118,7 @@ def set_default_tensor_type(t: Any) -> None:
     torch.float64
     >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
-    from ..tensor.legacy_constructors import CUDA_TYPES, TYPES
+    from .legacy_constructors import CUDA_TYPES, TYPES
     from .arrays import warn_once
 
     warn_once(

@@ -13,12 +13,12 @@ from ...core.dispatch import apply
 from ...core.python_dispatch import called_as_a_whole
 from ...core.transforms import batched_random
 from ...core.transforms.levels import BATCHES
-from ...ops.block.checks import not_implemented
-from ...ops.block.definition import Block, Case, api, op
-from ...ops.block.samples import Draw
+from ..block.out_argument import check_memory
+from ..block.checks import not_implemented
+from ..block.definition import Block, Case, api, op
+from ..block.samples import Draw
 from ..creation.arguments import whole
 from ..creation.sized import checked_out, checked_tensor, made, resize_out
-from ..out_argument import check_memory
 from . import rejection, streams
 from .generators import place_of, stream_of
 from .tensors import drawn

@@ -10,7 +10,7 @@ from ... import dtypes
 from ...core.base import STATE
 from ...core.transforms.batched import batch_of, batched, is_batched, repeated, through
 from ...device import channels_last, channels_last_3d, contiguous_format
-from ...ops.block.definition import api
+from ..block.definition import api
 from . import arrays as from_data
 from .arguments import np_dtype
 from .sized import (

@@ -13,9 +13,9 @@ from ...core.base import STATE, Cut, TensorBase
 from ...core.devices import sent
 from ...core.transforms.batched import CONTROL_FLOW, is_batched, refusal
 from ...device import device as device_type
-from ...ops.block.definition import Case, api
-from ...ops.block.samples import Draw, Index
 from ...storage import UntypedStorage, mapped_file
+from ..block.definition import Case, api
+from ..block.samples import Draw, Index
 from . import arrays as from_data
 from .arguments import checked_device, np_dtype
 from .sized import MISSING, check_options, checked_tensor, home, made, pinned

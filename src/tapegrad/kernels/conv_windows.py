@@ -19,7 +19,7 @@ import itertools
 import math
 from typing import Any
 
-from ...core.strides import strided
+from ..core.strides import strided
 
 Ints = tuple[int, ...]
 Span = tuple[slice, slice]  # outputs, and the inputs that they read

@@ -11,8 +11,8 @@ import functools
 import sys
 from typing import Any
 
-from ..core.late_bound import TENSOR
 from .function_modes import WATCHED, ask_watchers, is_watched
+from .late_bound import TENSOR
 
 # The methods that PyTorch asks about, of those that have no op behind them.
 METHODS = """

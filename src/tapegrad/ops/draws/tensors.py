@@ -17,7 +17,7 @@ from ...core.devices import xp_of
 from ...core.transforms import batched_random
 from ...core.transforms.batched import above
 from ...core.transforms.levels import BATCHES
-from ...ops.block import api
+from ..block import api
 from ..creation.arguments import np_dtype, sizes, whole
 from ..creation.like import like, stride_order
 from ..creation.sized import check_options, checked_out, checked_tensor, made, resize_out

@@ -15,8 +15,8 @@ from ...core.strides import strided as strided_view
 from ...device import channels_last, contiguous_format, preserve_format, strided
 from ...device import device as device_type
 from ...errors import must_be_tensor
-from ...ops.block.definition import api
-from ..tensor.legacy_constructors import TYPES, legacy_tensor
+from .legacy_constructors import TYPES, legacy_tensor
+from ..block.definition import api
 from . import arrays as from_data
 from .arguments import (
     checked_device,

@@ -12,12 +12,12 @@ from ...core.base import INTERPRETED, TensorBase, blank, special_by
 from ...core.devices import is_device, sent
 from ...core.late_bound import TENSOR
 from ...core.modes import MODES
+from ...core.size import Size
 from ...core.subclass import takes_part
 from ...device import device as device_type
 from ...device import strided
-from ...ops.block.definition import api
-from ..creation import arrays as from_data
-from .size import Size
+from ..block.definition import api
+from . import arrays as from_data
 
 # How the C++ compiler spells the element types, which is how PyTorch's sentences do.
 OPTIONS = (
@@ -99,7 +99,7 @@ def sized(shape: tuple[int, ...], dtype: Any) -> Any:
 
 def instance(cls: type, array: Any, source: tuple[Any, ...]) -> Any:
     """A tensor of a class; one made from a tensor counts writes together with it."""
-    from ..creation.sized import restrided
+    from .sized import restrided
 
     t: Any = blank(cls)
     t._special = INTERPRETED if takes_part(cls) else special_by(array)
@@ -146,7 +146,7 @@ class tensortype(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls.is_cuda:
             from ...cuda import runtime
-            from ..creation.arguments import INSTALL
+            from .arguments import INSTALL
 
             if not runtime.look():
                 raise TypeError(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.late_bound import INTERPRETERS, TENSOR
-from ..core.modes import MODES, count
-from ..core.per_thread import PerThread
-from ..core.python_dispatch import Diversion
+from .late_bound import INTERPRETERS, TENSOR
+from .modes import MODES, count
+from .per_thread import PerThread
+from .python_dispatch import Diversion
 
 # Functions about no tensor, or about what a tensor is: nobody is asked about them.
 NOT_ASKED = frozenset(
