@@ -137,7 +137,7 @@ define checked_kernels
 	  -fsanitize=$(2) -fno-sanitize-recover=undefined -DTG_ONE_VERSION -shared -fPIC \
 	  $$($(VENV)/bin/python -c "import numpy, sysconfig as s; \
 	    print('-I' + numpy.get_include(), '-I' + s.get_paths()['include'])") \
-	  build/$(1)/tapegrad/native/c/*.c -o build/$(1)/tapegrad/native/_kernels.so -lpthread -lm
+	  build/$(1)/tapegrad/kernels/cpu/c/*.c -o build/$(1)/tapegrad/kernels/cpu/_kernels.so -lpthread -lm
 endef
 
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \

@@ -24,16 +24,16 @@ from setuptools.command.build_py import build_py
 
 # Small, hot and fully typed; everything else is interpreted in both builds.
 MYPYC_MODULES = [
-    "src/tapegrad/core/upward.py",
+    "src/tapegrad/core/late_bound.py",
     "src/tapegrad/core/base.py",
     "src/tapegrad/core/modes.py",
-    "src/tapegrad/core/array_memory.py",
+    "src/tapegrad/core/gradient_memory.py",
     "src/tapegrad/core/op.py",
     "src/tapegrad/core/record.py",
     "src/tapegrad/core/dispatch.py",
     "src/tapegrad/core/devices.py",
-    "src/tapegrad/amp/casting.py",
-    "src/tapegrad/core/layout.py",
+    "src/tapegrad/core/casting.py",
+    "src/tapegrad/core/strides.py",
     "src/tapegrad/core/layers.py",
     "src/tapegrad/core/cells.py",
     "src/tapegrad/core/operators.py",
@@ -41,21 +41,21 @@ MYPYC_MODULES = [
     "src/tapegrad/core/transforms/dual.py",
     "src/tapegrad/core/transforms/opening.py",
     "src/tapegrad/core/promote.py",
-    "src/tapegrad/core/unchanged.py",
-    "src/tapegrad/autograd/node.py",
+    "src/tapegrad/core/tensor_lists.py",
+    "src/tapegrad/core/node.py",
     "src/tapegrad/autograd/order.py",
     "src/tapegrad/autograd/leaves.py",
     "src/tapegrad/autograd/engine.py",
     "src/tapegrad/autograd/starts.py",
     "src/tapegrad/ops/block/batching.py",
     "src/tapegrad/ops/block/forward_rules.py",
-    "src/tapegrad/backends/gpu/late_casts.py",
-    "src/tapegrad/backends/gpu/layers.py",
-    "src/tapegrad/backends/gpu/backward.py",
+    "src/tapegrad/kernels/cuda/late_casts.py",
+    "src/tapegrad/kernels/cuda/layers.py",
+    "src/tapegrad/kernels/cuda/backward.py",
 ]
 
 # No fast-math, and no fused multiply-adds but those that are written down: results do not depend on
-# the processor more than they must. Loops are compiled for AVX-512 too (native/c/tapegrad.h).
+# the processor more than they must. Loops are compiled for AVX-512 too (c/runtime/tapegrad.h).
 NATIVE_FLAGS = [
     "-std=gnu11",
     "-O3",
@@ -65,8 +65,8 @@ NATIVE_FLAGS = [
     "-fno-trapping-math",
     "-fvisibility=hidden",
 ]
-KERNELS = "tapegrad.native._kernels"
-X86_BASELINE = "-march=x86-64-v3"  # AVX2; native/__init__.py asks the processor before it loads
+KERNELS = "tapegrad.kernels.cpu._kernels"
+X86_BASELINE = "-march=x86-64-v3"  # AVX2; kernels/cpu/ asks the processor before it loads
 
 # The commands that compile; for the others (metadata, sdist) mypyc would run for nothing.
 BUILDING = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
@@ -172,16 +172,17 @@ def native_extensions() -> list[Any]:
     flags = list(NATIVE_FLAGS)
     if platform.machine() in ("x86_64", "AMD64"):
         flags.append(X86_BASELINE)
-    folder = pathlib.Path("src/tapegrad/native/c")
-    sources = sorted([path.as_posix() for path in folder.glob("*.c")])
+    folder = pathlib.Path("src/tapegrad/kernels/cpu/c")
+    folders = [path.as_posix() for path in sorted(folder.iterdir()) if path.is_dir()]
+    sources = sorted([path.as_posix() for path in folder.rglob("*.c")])
     if not sources:
         raise RuntimeError(f"there are no C files in {folder}: this source tree is not whole")
     return [
         Extension(
             KERNELS,
             sources=sources,
-            depends=sorted([path.as_posix() for path in folder.glob("*.h")]),
-            include_dirs=[numpy.get_include()],
+            depends=sorted([path.as_posix() for path in folder.rglob("*.h")]),
+            include_dirs=[numpy.get_include(), *folders],
             # Built against any NumPy 2, they run on every NumPy 2.
             define_macros=[("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")],
             extra_compile_args=flags,

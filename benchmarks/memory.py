@@ -31,7 +31,7 @@ def resident(key: str) -> float:
 def measure(label: str, is_compiled: bool) -> None:
     """Print the peaks of the calls of one case."""
     import tapegrad
-    import tapegrad.compiler.compiled  # so that both have it
+    import tapegrad.compiler.run.function  # so that both have it
 
     tapegrad.set_num_threads(1)
     work = next(make for name, _, make in CASES if name == label)(tapegrad)

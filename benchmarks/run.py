@@ -68,7 +68,7 @@ def prepare(make: Any, library: Any) -> tuple[Work | None, str]:
 
 def compiled(work: Work) -> tuple[Work | None, str]:
     """The work from a recording, or why there is none."""
-    from tapegrad.compiler.compiled import Compiled
+    from tapegrad.compiler.run.function import Compiled
 
     made = Compiled(work, False, False)
     with warnings.catch_warnings():

@@ -11,4 +11,4 @@ import pytest
 def small_functions_are_recorded(request: Any, monkeypatch: Any) -> None:
     """Functions of an op or two show what recordings do: here they are worth it."""
     if request.module.__name__.startswith("test_compile"):
-        monkeypatch.setattr("tapegrad.compiler.compiled.FEWEST_OPS", 0)
+        monkeypatch.setattr("tapegrad.compiler.run.function.FEWEST_OPS", 0)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import tapegrad
+from tapegrad.api.publish import load_everything
 from tapegrad.core.base import wrap
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.publish import load_everything
 from tapegrad.ops.block.definition import APIS, Api
 
 load_everything()

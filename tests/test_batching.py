@@ -11,7 +11,7 @@ import pytest
 from table import APIS, PURE, call, draw, leaf, plain, tensors_in, watched
 from tapegrad import autograd
 from tapegrad.core.base import wrap
-from tapegrad.core.spaces import RAW
+from tapegrad.core.rule_functions import RAW
 
 SIZE = 3
 pytestmark = pytest.mark.filterwarnings("ignore")

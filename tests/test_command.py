@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from tapegrad import __main__ as command
-from tapegrad import demo
+from tapegrad.diagnose import demo
 
 COLOUR = re.compile(r"\033\[\d+m")
 

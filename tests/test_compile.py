@@ -18,8 +18,8 @@ import pytest
 
 import tapegrad as tg
 from tapegrad import nn
-from tapegrad.compiler.compiled import Compiled
-from tapegrad.native import KERNELS
+from tapegrad.compiler.run.function import Compiled
+from tapegrad.kernels.cpu import KERNELS
 from tapegrad.nn import functional as F
 
 Program = tuple[Any, Callable[..., Any], Callable[[], tuple[Any, ...]]]
@@ -523,10 +523,10 @@ def test_iterators_and_other_random_numbers_are_found() -> None:
 
 
 def test_families_of_kernels_are_those_that_there_are() -> None:
-    from tapegrad.compiler import tapes
-    from tapegrad.native.overrides import MODULES
+    from tapegrad.compiler.plan import native_calls
+    from tapegrad.kernels.cpu.overrides import MODULES
 
-    assert set(MODULES) >= tapes.FAMILIES
+    assert set(MODULES) >= native_calls.FAMILIES
 
 
 def test_sizes_and_fillings_from_tensors() -> None:
@@ -1037,7 +1037,7 @@ def test_objects_that_a_call_makes() -> None:
 
 def test_another_thread_that_draws_numbers(monkeypatch: Any) -> None:
     """A call that was recorded in vain because of it is recorded once more."""
-    from tapegrad.compiler.recorder import Recorder
+    from tapegrad.compiler.capture.recorder import Recorder
 
     plain = Recorder.note_gradients
     disturbed = iter([True, False, True] + [False] * 20)
@@ -1314,7 +1314,7 @@ def test_what_is_flipped_and_used(dims: tuple[int, ...]) -> None:
 
 def test_a_step_that_does_nothing_is_noticed_at_once(monkeypatch: Any) -> None:
     """Its value of the recorded call is not there any more when the list is tried."""
-    from tapegrad.compiler import recording
+    from tapegrad.compiler.program import recording
 
     whole = recording.in_segments
     monkeypatch.setattr(recording, "in_segments", lambda steps, *rest: whole(steps[1:], *rest))

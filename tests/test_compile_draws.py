@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tapegrad as torch
-from tapegrad.native import KERNELS
+from tapegrad.kernels.cpu import KERNELS
 from test_compile_kernels import in_python
 from test_compile_memory import needs_kernels
 

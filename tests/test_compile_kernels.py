@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tapegrad as torch
-from tapegrad.compiler.decisions import Decision
-from tapegrad.compiler.tapes import Segment
-from tapegrad.native import KERNELS
+from tapegrad.compiler.capture.branches import Decision
+from tapegrad.compiler.plan.native_calls import Segment
+from tapegrad.kernels.cpu import KERNELS
 from tapegrad.utils._python_dispatch import TorchDispatchMode
 from test_compile_memory import both_ways, needs_kernels
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tapegrad as torch
-from tapegrad.compiler.memory import LINE, handed_down, packed, placed
-from tapegrad.compiler.snapshots import Print, Snapshots, pieces_of
-from tapegrad.native import KERNELS
+from tapegrad.compiler.capture.undo import Print, Snapshots, pieces_of
+from tapegrad.compiler.plan.memory_plan import LINE, handed_down, packed, placed
+from tapegrad.kernels.cpu import KERNELS
 
 needs_kernels = pytest.mark.skipif(KERNELS is None, reason="the kernels in C are not built")
 WIDTH = 40
@@ -577,7 +577,7 @@ def test_recording_takes_no_more_memory_than_running(kind: str, most: int) -> No
 UNASKED = """
 import sys
 import tapegrad as torch
-from tapegrad.compiler.guards import has_moved, numpy_stream
+from tapegrad.compiler.capture.guards import has_moved, numpy_stream
 
 x = torch.ones(40, requires_grad=True)
 

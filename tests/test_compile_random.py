@@ -10,7 +10,7 @@ import pytest
 
 import tapegrad as tg
 from tapegrad import nn
-from tapegrad.compiler.compiled import Compiled
+from tapegrad.compiler.run.function import Compiled
 from tapegrad.nn import functional as F
 
 UNARY = (

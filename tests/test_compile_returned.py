@@ -11,7 +11,7 @@ import pytest
 
 import tapegrad as tg
 from tapegrad import nn
-from tapegrad.compiler.returned import goes_straight
+from tapegrad.compiler.capture.returned_values import goes_straight
 from tapegrad.nn import functional as F
 
 KEPT: list[Any] = []

@@ -213,7 +213,7 @@ def test_fork_rng_around_keeps_the_stream_that_replays_draw_from():
 
 
 def test_a_tape_owns_the_twister_that_it_draws_from():
-    from tapegrad._random.twister import Stream
+    from tapegrad.ops.draws.twister import Stream
 
     stream = Stream()
     stream.words(4)

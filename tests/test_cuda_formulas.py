@@ -19,15 +19,15 @@ import pytest
 
 import tapegrad
 from table import APIS, SAMPLED, call, draw
-from tapegrad.backends.gpu import formulas as gpu_formulas
-from tapegrad.backends.gpu.formulas import ARRAY, Formula, Formulas, is_number
-from tapegrad.backends.gpu.launchers.elementwise import LOSSES, Elementwise
+from tapegrad.api.publish import load_everything
 from tapegrad.core.base import quiet
 from tapegrad.core.op import REGISTRY, Op
-from tapegrad.core.publish import load_everything
-from tapegrad.core.spaces import RAW
+from tapegrad.core.rule_functions import RAW
 from tapegrad.expressions.cuda import FUNCTIONS, SPELLED
 from tapegrad.expressions.expressions import PRIMITIVES, SINGLE
+from tapegrad.kernels.cuda import formulas as gpu_formulas
+from tapegrad.kernels.cuda.formulas import ARRAY, Formula, Formulas, is_number
+from tapegrad.kernels.cuda.launchers.elementwise import LOSSES, Elementwise
 
 load_everything()
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad as torch
-from tapegrad._creation.arrays import Warned
+from tapegrad.ops.creation.arrays import Warned
 from tapegrad.testing import assert_close
 from tapegrad.utils.dlpack import DLDeviceType, from_dlpack, to_dlpack
 

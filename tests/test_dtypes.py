@@ -14,8 +14,8 @@ import pytest
 
 import tapegrad as torch
 from tapegrad import dtypes as D
-from tapegrad._tensor.size import Size
 from tapegrad.core import promote as P
+from tapegrad.core.size import Size
 from tapegrad.device import CPU, channels_last, device, entered, strided
 
 WIDE_UNSIGNED = (D.uint16, D.uint32, D.uint64)

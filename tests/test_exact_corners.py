@@ -261,7 +261,7 @@ def test_numbers_between_tensors_as_old_programs_write_them():
 
 
 def test_the_first_old_call_warns(monkeypatch):
-    from tapegrad.core import publish
+    from tapegrad.api import publish
 
     monkeypatch.setattr(publish, "OLD_FORMS_MET", [])
     t = torch.ones(2)

@@ -104,4 +104,4 @@ def test_errors_in_a_notebook():
     said = done.stdout + done.stderr
     assert "written: by add_ (version 0 -> 1) at In [2], line 3:  y.add_(1)" in said
     assert "tensor:  `y`, shape (3,)" in said
-    assert "autograd/node.py" not in said and "frames inside tapegrad left out" in said
+    assert "core/node.py" not in said and "frames inside tapegrad left out" in said

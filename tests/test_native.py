@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import tapegrad as tg
-from tapegrad import native
-from tapegrad.backends.base import NUMPY
 from tapegrad.core.op import REGISTRY
-from tapegrad.native import overrides
+from tapegrad.kernels import cpu
+from tapegrad.kernels.backend import NUMPY
+from tapegrad.kernels.cpu import overrides
 
-if native.KERNELS is None:
-    pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
+if cpu.KERNELS is None:
+    pytest.skip(f"no kernels in C: {cpu.REASON}", allow_module_level=True)
 
 import tapegrad.ops.index.along_dim
 import tapegrad.ops.index.masked
@@ -50,15 +50,15 @@ def same(a, b):
 def run(kernel, *args):
     """The results of a kernel with one thread, which those with two have to equal."""
     found = []
-    before = native.KERNELS.threads()
+    before = cpu.KERNELS.threads()
     try:
         for threads in (1, 2, 2):
-            native.KERNELS.set_threads(threads)
+            cpu.KERNELS.set_threads(threads)
             with np.errstate(all="ignore"):
                 out = kernel(*args)
             found.append(out if isinstance(out, tuple) else (out,))
     finally:
-        native.KERNELS.set_threads(before)
+        cpu.KERNELS.set_threads(before)
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             assert same(np.asarray(a), np.asarray(b))
@@ -356,9 +356,9 @@ def test_zeros_are_zeros_in_memory_that_was_used():
     like = np.zeros(0, np.float32)
     for shape in ((), (3, 0), (5,), (700, 801), (1 << 21,)):
         for _ in range(3):
-            (found,) = run(native.KERNELS.zeros, shape, like)
+            (found,) = run(cpu.KERNELS.zeros, shape, like)
             assert found.dtype == np.float32 and found.shape == shape and not found.any()
-            native.KERNELS.zeros(shape, like)[...] = 7
+            cpu.KERNELS.zeros(shape, like)[...] = 7
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -573,5 +573,5 @@ def test_the_list_of_overrides_is_what_the_modules_have():
     import table  # noqa: F401 - which has all ops, and modules need theirs first
 
     for module, names in overrides.MODULES.items():
-        found = importlib.import_module(f"tapegrad.native.overrides.{module}").OVERRIDES
+        found = importlib.import_module(f"tapegrad.kernels.cpu.overrides.{module}").OVERRIDES
         assert set(found) == set(names), module

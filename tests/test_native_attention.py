@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import tapegrad as tg
-from tapegrad import native
 from tapegrad.core.op import REGISTRY
+from tapegrad.kernels import cpu
 from test_native import both, close, in_double, same
 
-if native.KERNELS is None:
-    pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
+if cpu.KERNELS is None:
+    pytest.skip(f"no kernels in C: {cpu.REASON}", allow_module_level=True)
 
 from tapegrad.ops.nn import attention
 

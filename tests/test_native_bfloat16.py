@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 import tapegrad as tg
-from tapegrad import native
+from tapegrad.kernels import cpu
 from test_native import laid_out, run, same, shape_of
 
-if native.KERNELS is None:
-    pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
+if cpu.KERNELS is None:
+    pytest.skip(f"no kernels in C: {cpu.REASON}", allow_module_level=True)
 
 import tapegrad.ops.nn.layer_norm
 import tapegrad.ops.products.addmm
 import tapegrad.ops.reduce.softmax
 import tapegrad.ops.reduce.sums
 import tapegrad.ops.shape.copying
-from tapegrad.backends.base import NUMPY
 from tapegrad.core.op import REGISTRY
+from tapegrad.kernels.backend import NUMPY
 
 BF16 = tg.bfloat16.np
 HALF_UNIT = 2.0**-8  # of a number with eight bits: half of the last one, relative

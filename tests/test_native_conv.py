@@ -14,11 +14,11 @@ import tapegrad.ops.nn.avg_pool
 import tapegrad.ops.nn.batch_norm
 import tapegrad.ops.nn.conv
 import tapegrad.ops.nn.max_pool  # noqa: F401  (they fill the registry)
-from tapegrad.backends.base import NUMPY
 from tapegrad.core.base import quiet
 from tapegrad.core.op import REGISTRY
-from tapegrad.native import KERNELS
-from tapegrad.native.backend import HOST
+from tapegrad.kernels.backend import NUMPY
+from tapegrad.kernels.cpu import KERNELS
+from tapegrad.kernels.cpu.backend import HOST
 
 if KERNELS is None:
     pytest.skip("the native kernels are not built", allow_module_level=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tapegrad as torch
-from tapegrad.native import KERNELS
+from tapegrad.kernels.cpu import KERNELS
 
 pytestmark = pytest.mark.skipif(KERNELS is None, reason="the kernels in C were not built")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tapegrad as torch
-from tapegrad.core import base, layout
-from tapegrad.native import KERNELS
+from tapegrad.core import base, strides
+from tapegrad.kernels.cpu import KERNELS
 
 pytestmark = pytest.mark.skipif(KERNELS is None, reason="the kernels in C are not built")
 DTYPES = ("float32", "float64", "float16", "int64", "complex64", ">f4", "bool")
@@ -109,10 +109,10 @@ def test_the_same_views_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None
         ((), (), 12),
         ((0,), (4,), 0),
     ]
-    with_kernels = [layout.strided(np, x, *each) for each in asked]
-    monkeypatch.setattr(layout.HOST_KERNELS, "strided", None)
+    with_kernels = [strides.strided(np, x, *each) for each in asked]
+    monkeypatch.setattr(strides.HOST_KERNELS, "strided", None)
     for each, found in zip(asked, with_kernels, strict=True):
-        wanted = layout.strided(np, x, *each)
+        wanted = strides.strided(np, x, *each)
         assert found.shape == wanted.shape and found.strides == wanted.strides
         assert np.array_equal(found, wanted)
 

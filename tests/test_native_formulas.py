@@ -11,9 +11,9 @@ import tapegrad
 from table import APIS, SAMPLED, call, draw
 from tapegrad.core.base import quiet
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.spaces import RAW
+from tapegrad.core.rule_functions import RAW
 from tapegrad.expressions.expressions import PRIMITIVES
-from tapegrad.native import KERNELS
+from tapegrad.kernels.cpu import KERNELS
 
 pytestmark = [
     pytest.mark.skipif(KERNELS is None, reason="the kernels in C are not built"),

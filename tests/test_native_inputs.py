@@ -11,10 +11,10 @@ import pytest
 
 import tapegrad as tg
 from fuzz.layouts import LAYOUTS
-from tapegrad import native
+from tapegrad.kernels import cpu
 
-if native.KERNELS is None:
-    pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
+if cpu.KERNELS is None:
+    pytest.skip(f"no kernels in C: {cpu.REASON}", allow_module_level=True)
 
 import tapegrad.ops.index.advanced
 import tapegrad.ops.index.along_dim
@@ -32,8 +32,8 @@ import tapegrad.ops.reduce.softmax
 import tapegrad.ops.reduce.sorting
 import tapegrad.ops.reduce.sums
 import tapegrad.ops.reduce.variance
-from tapegrad.backends.base import NUMPY
 from tapegrad.core.op import REGISTRY
+from tapegrad.kernels.backend import NUMPY
 
 ATTENTION = "scaled_dot_product_flash_attention_for_cpu"
 

@@ -8,7 +8,7 @@ import pytest
 
 import tapegrad as torch
 from tapegrad import nn, optim
-from tapegrad.native import KERNELS
+from tapegrad.kernels.cpu import KERNELS
 from tapegrad.optim import _native
 from test_optim import ELEMENTWISE, facts, run_steps
 

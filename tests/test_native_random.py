@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy._core._multiarray_umath import __cpu_features__
 
-from tapegrad import native
-from tapegrad._random import streams, twister
-from tapegrad._random.twister import Stream
+from tapegrad.kernels import cpu
+from tapegrad.ops.draws import streams, twister
+from tapegrad.ops.draws.twister import Stream
 
-if native.KERNELS is None:
-    pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
+if cpu.KERNELS is None:
+    pytest.skip(f"no kernels in C: {cpu.REASON}", allow_module_level=True)
 
 SIZES = [0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 100, 623, 624, 625, 1000, 5000, 131071, 131088, 300001]
 FLOATS = [np.dtype(name) for name in ("float32", "float64", "float16")] + [
@@ -52,10 +52,10 @@ DRAWS = {
 
 @pytest.fixture(params=[1, 2])
 def threads(request):
-    before = native.KERNELS.threads()
-    native.KERNELS.set_threads(request.param)
+    before = cpu.KERNELS.threads()
+    cpu.KERNELS.set_threads(request.param)
     yield request.param
-    native.KERNELS.set_threads(before)
+    cpu.KERNELS.set_threads(before)
 
 
 # With AVX-512 NumPy has exp, log and sines of its own in double precision: an ulp from libm's at

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import tapegrad as tg
-from tapegrad import native
+from tapegrad.kernels import cpu
 from test_native import both, close, in_double, run, same
 
-if native.KERNELS is None:
-    pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
+if cpu.KERNELS is None:
+    pytest.skip(f"no kernels in C: {cpu.REASON}", allow_module_level=True)
 
+from tapegrad.core.late_bound import HOST_KERNELS
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.spaces import RAW
-from tapegrad.core.upward import HOST_KERNELS
+from tapegrad.core.rule_functions import RAW
 from tapegrad.ops.nn import recurrent
 
 FLOATS = (np.float32, np.float64)

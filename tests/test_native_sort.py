@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad import native
 from tapegrad.core.op import REGISTRY
+from tapegrad.kernels import cpu
 
-if native.KERNELS is None:
-    pytest.skip(f"no kernels in C: {native.REASON}", allow_module_level=True)
+if cpu.KERNELS is None:
+    pytest.skip(f"no kernels in C: {cpu.REASON}", allow_module_level=True)
 
 import tapegrad.ops.reduce.sorting
 
@@ -20,10 +20,10 @@ SHAPES = [(1,), (2,), (24,), (25,), (300,), (5000,), (7, 33), (3, 40, 5), (2, 0)
 
 @pytest.fixture(params=[1, 2])
 def threads(request):
-    before = native.KERNELS.threads()
-    native.KERNELS.set_threads(request.param)
+    before = cpu.KERNELS.threads()
+    cpu.KERNELS.set_threads(request.param)
     yield request.param
-    native.KERNELS.set_threads(before)
+    cpu.KERNELS.set_threads(before)
 
 
 def draw(rng, shape, dtype):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad.native import KERNELS
+from tapegrad.kernels.cpu import KERNELS
 
 pytestmark = [
     pytest.mark.skipif(KERNELS is None, reason="the kernels in C are not built"),

@@ -108,7 +108,7 @@ def test_what_is_generated_follows(tree):
     assert sorted(written) == [
         "docs/operators.md",
         "src/tapegrad/__init__.pyi",
-        "src/tapegrad/_tensor/tensor.pyi",
+        "src/tapegrad/api/tensor/tensor.pyi",
     ]
     for path in written:
         assert "bend" in (tree / path).read_text()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tapegrad as torch
-from tapegrad.core.upward import HOST_KERNELS
+from tapegrad.core.late_bound import HOST_KERNELS
 
 
 @pytest.mark.slow  # 14,000 nodes, in a process of its own

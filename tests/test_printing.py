@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 from tapegrad import dtypes
-from tapegrad._tensor import printing
+from tapegrad.api.tensor import printing
 
 
 class Tensor:

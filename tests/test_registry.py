@@ -14,8 +14,8 @@ import pytest
 
 import tapegrad
 from table import find
+from tapegrad.api.publish import load_everything
 from tapegrad.core.op import REGISTRY, Op
-from tapegrad.core.publish import load_everything
 from tapegrad.ops.block.definition import APIS, BLOCK_FIELDS, RECORD_FIELDS, Block, api, op
 
 # Blocks: their first argument is not a `self`.
@@ -145,7 +145,7 @@ def test_fields_are_spelled_as_known():
 
 HOMES = """
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.publish import load_family
+from tapegrad.api.publish import load_family
 from tapegrad.ops import ON_DEMAND, files_of
 
 present = {}

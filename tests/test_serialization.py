@@ -26,7 +26,7 @@ from serialized import DATA, LEGACY, SAFE, WHOLE, archive_of, same, tensor_pickl
 from tapegrad import serialization
 from tapegrad._serialization import archive
 from tapegrad._serialization.storage_bytes import as_bytes
-from tapegrad.core.arrays import root_of
+from tapegrad.core.array_kind import root_of
 
 nn = torch.nn
 SOURCE = str(pathlib.Path(torch.__file__).parent.parent)

@@ -9,8 +9,8 @@ import zlib
 import numpy as np
 import pytest
 
-from tapegrad._random import rejection, streams
-from tapegrad._random.twister import Stream
+from tapegrad.ops.draws import rejection, streams
+from tapegrad.ops.draws.twister import Stream
 
 # Function, dtype, size, seed, further arguments, CRC-32 of the bytes that PyTorch gives.
 EXACT = [
@@ -740,7 +740,7 @@ def test_refusals(call, message):
 
 def test_nothing_is_loaded_before_the_first_draw():
     code = (
-        "import sys, tapegrad._random.streams as s; s.Stream().manual_seed(3); "
+        "import sys, tapegrad.ops.draws.streams as s; s.Stream().manual_seed(3); "
         "print('numpy.random' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,7 +18,7 @@ import pytest
 
 import tapegrad as torch
 from tapegrad.core.base import STATE
-from tapegrad.core.upward import AUTOCAST
+from tapegrad.core.late_bound import AUTOCAST
 
 # --- imports ---------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def test_unknown_names_are_refused():
 
 DOCUMENTED = """
     amp.autocast_mode amp.grad_scaler autograd.profiler compiler datasets nn.parallel.data_parallel
-    overrides profiler.profiler settings testing._comparison testing._creation torch_version
+    overrides profiler.profiler api.settings testing._comparison testing._creation torch_version
     utils._pytree
 """.split()
 
@@ -250,7 +250,7 @@ def test_spawn_reports_failures():
 
 
 def test_threads_of_the_blas_follow():
-    from tapegrad.native.blas import blas_function
+    from tapegrad.kernels.cpu.blas import blas_function
 
     ask = blas_function("get_num_threads")
     if ask is None:

@@ -50,7 +50,7 @@ def test_what_mypy_sees(tmp_path):
     path.write_text(SEEN)
     lines = mypy(path).splitlines()
     wanted = [
-        '"tapegrad._tensor.tensor.Tensor"',
+        '"tapegrad.api.tensor.tensor.Tensor"',
         "Tensor | None",
         "Size",
         "int | float",

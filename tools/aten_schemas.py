@@ -8,7 +8,7 @@ import pathlib
 import torch
 
 from tapegrad import _ops
-from tapegrad.core.publish import load_everything
+from tapegrad.api.publish import load_everything
 
 FILE = pathlib.Path(__file__).parents[1] / "src/tapegrad/_library/aten_schemas.txt"
 

@@ -21,7 +21,7 @@ os.environ["TAPEGRAD_PURE"] = "1"
 import operators_page  # noqa: E402
 import stubs  # noqa: E402
 
-from tapegrad.core import publish  # noqa: E402
+from tapegrad.api import publish  # noqa: E402
 from tapegrad.core.op import REGISTRY  # noqa: E402
 from tapegrad.ops import ON_DEMAND, files_of  # noqa: E402
 from tapegrad.ops.block.definition import APIS, Api  # noqa: E402

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import tapegrad
-from tapegrad.core import publish
+from tapegrad.api import publish
 from tapegrad.core.base import TensorBase
 from tapegrad.ops.block.definition import APIS, Api
 
@@ -193,10 +194,10 @@ from typing import Any
 
 from numpy import ndarray
 
-from ..core.base import Node
-from ..device import device
-from ..dtypes import dtype
-from .size import Size
+from ...core.base import Node
+from ...device import device
+from ...dtypes import dtype
+from ...core.size import Size
 """
 
 
@@ -286,15 +287,23 @@ DUNDERS = frozenset(
 )
 
 
+def folder_of(module: str) -> str:
+    """Where a type checker finds a module: it does not know that names/ is searched as well."""
+    found = importlib.util.find_spec(f"tapegrad.{module}")
+    assert found is not None and found.origin is not None
+    return ".names" if "/tapegrad/names/" in found.origin else "."
+
+
 def package_stub() -> str:
     """The stub of `tapegrad` itself."""
     lines = [HEAD, IMPORTS, "\n"]
     modules = sorted(n for n in tapegrad._SUBMODULES if not n.startswith("_"))
     for name in modules:
-        lines.append(f"from . import {name} as {name}\n")
+        lines.append(f"from {folder_of(name)} import {name} as {name}\n")
     for name, module in sorted(tapegrad._LAZY.items()):
-        lines.append(f"from .{module} import {name} as {name}\n")
-    lines.append("from ._tensor.tensor import Tensor as Tensor\n")
+        where = folder_of(module).rstrip(".")
+        lines.append(f"from {where}.{module} import {name} as {name}\n")
+    lines.append("from .api.tensor.tensor import Tensor as Tensor\n")
     functions: list[str] = []
     names = {n for n in vars(tapegrad) if not n.startswith("_")} | {
         n for n in publish.FAMILY_OF if "." not in n
@@ -344,7 +353,7 @@ def names_stub(space: str) -> str:
 def stubs() -> dict[str, str]:
     """Every stub, by its path below the package."""
     made = {path: space_stub(space) for space, path in SPACES.items()}
-    made["_tensor/tensor.pyi"] = tensor_stub()
+    made["api/tensor/tensor.pyi"] = tensor_stub()
     made["__init__.pyi"] = package_stub()
     made["nn/__init__.pyi"] = names_stub("nn")
     return made

@@ -338,7 +338,7 @@ def space_page(space: str, about: str) -> tuple[str, int]:
 def families() -> dict[str, list[str]]:
     """The functions of `torch` itself, by the folder of their blocks."""
     import tapegrad
-    from tapegrad.core import publish
+    from tapegrad.api import publish
     from tapegrad.ops.block.definition import APIS
 
     for name in tapegrad._names():  # load everything, so that every block is known
@@ -393,7 +393,7 @@ def torch_pages() -> dict[str, tuple[str, int]]:
 
 def tensor_page() -> tuple[str, int]:
     import tapegrad
-    from tapegrad.core.publish import load_everything
+    from tapegrad.api.publish import load_everything
 
     load_everything()  # a method whose block is not loaded yet says nothing of itself
     made = []

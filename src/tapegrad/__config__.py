@@ -29,7 +29,7 @@ def compiled_modules() -> list[str]:
 
 def native_kernels() -> str:
     """Whether kernels in C compute on the CPU, and if not, why."""
-    from .native import KERNELS, REASON
+    from .kernels.cpu import KERNELS, REASON
 
     if KERNELS is None:
         return f"NumPy alone ({REASON})"
@@ -71,8 +71,8 @@ def show() -> str:
 
 def parallel_info() -> str:
     """How many threads are used for what, as a string."""
-    from tapegrad.native.blas import blas_library
-    from tapegrad.settings import get_num_interop_threads, get_num_threads
+    from tapegrad.api.settings import get_num_interop_threads, get_num_threads
+    from tapegrad.kernels.cpu.blas import blas_library
 
     blas = "OpenBLAS" if blas_library() is not None else "unknown"
     return (

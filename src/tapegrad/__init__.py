@@ -14,18 +14,21 @@ import math
 import os as _os
 from typing import Any
 
+if len(__path__) == 1:  # PyTorch's modules that exist for their names: names/mps.py is tapegrad.mps
+    __path__.append(_os.path.join(__path__[0], "names"))
+
 if _os.environ.get("TAPEGRAD_PURE") == "1":
     from ._plain_core import prefer as _prefer
 
     _prefer()
 
 from . import dtypes as _dtypes
-from ._tensor.tensor import Tensor  # before anything that makes one
+from .api.tensor.tensor import Tensor  # before anything that makes one
 
 # isort: split
-from ._creation.sized import *  # noqa: F403 (its __all__ is partly computed)
-from ._tensor.printing import set_printoptions
-from ._tensor.size import Size
+from .api.publish import find as _find
+from .api.publish import publish as _publish
+from .api.tensor.printing import set_printoptions
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
@@ -40,8 +43,7 @@ from .autograd.grad_mode import (
     set_grad_enabled,
 )
 from .core.promote import can_cast, promote_types
-from .core.publish import find as _find
-from .core.publish import publish as _publish
+from .core.size import Size
 from .device import (
     channels_last,
     channels_last_3d,
@@ -56,7 +58,8 @@ from .device import (
 from .dtypes import dtype, finfo, get_default_dtype, iinfo, set_default_dtype
 from .errors import no_such_name as _no_such_name
 from .errors.tracebacks import install as _install
-from .native.classes import release_classes as _release_classes
+from .kernels.cpu.classes import release_classes as _release_classes
+from .ops.creation.sized import *  # noqa: F403 (its __all__ is partly computed)
 from .torch_version import TorchVersion as _TorchVersion
 
 # The version of PyTorch whose behaviour this is; tapegrad's own is in __config__.
@@ -73,28 +76,28 @@ from .random import Generator, default_generator  # noqa: E402
 _SUBMODULES = frozenset(
     """
     _C __config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor _lobpcg
-    _subclasses _tensor_str _vmap_internals accelerator amp ao autograd backends classes compat
-    compiler cpu cuda datasets diagnose distributed distributions export fft func functional futures
-    fx hub jit library linalg masked mps mtia multiprocessing nn onnx optim overrides profiler
-    quantization quasirandom random return_types serialization signal sparse special storage
-    testing torch_version types utils version xpu
+    _subclasses _tensor _tensor_str _vmap_internals accelerator amp ao autograd backends classes
+    compat compiler cpu cuda datasets diagnose distributed distributions export fft func functional
+    futures fx hub jit library linalg masked mps mtia multiprocessing nn onnx optim overrides
+    profiler quantization quasirandom random return_types serialization signal sparse special
+    storage testing torch_version types utils version xpu
     """.split()
 )
 
 # Public names of modules that are imported when they are asked for.
 _ELSEWHERE = {
-    "_checks": """
+    "api.checks": """
         _assert _assert_async _check _check_index _check_is_size _check_not_implemented
         _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with
     """,
-    "_control_flow": "cond while_loop",
+    "api.control_flow": "cond while_loop",
     "_old_names": """
         AcceleratorError PyTorchFileReader PyTorchFileWriter TensorType classproperty eig
         get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads
         legacy_contiguous_format lstsq matrix_rank prepare_multiprocessing_environment solve
         symeig
     """,
-    "_tensor.legacy_storages": """
+    "api.tensor.legacy_storages": """
         BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
         DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage
     """,
@@ -115,11 +118,11 @@ _ELSEWHERE = {
     "func.vmapping": "vmap",
     "futures": "Future",
     "jit": "ScriptFunction ScriptModule fork wait",
-    "_tensor.predicates": """
+    "api.tensor.predicates": """
         detach detach_ get_device is_conj is_distributed is_inference is_neg is_same_size is_signed
     """,
     "serialization": "load save",
-    "settings": """
+    "api.settings": """
         are_deterministic_algorithms_enabled compiled_with_cxx11_abi get_deterministic_debug_mode
         get_device_module get_float32_matmul_precision get_num_interop_threads get_num_threads
         is_deterministic_algorithms_warn_only_enabled is_storage is_vulkan_available
@@ -133,7 +136,7 @@ _ELSEWHERE = {
     "storage": "StorageBase TypedStorage UntypedStorage",
     "random": "thread_safe_generator",
     "utils.dlpack": "to_dlpack",
-    "symbolic": """
+    "api.symbolic": """
         SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
     """,
 }
@@ -142,7 +145,7 @@ _LAZY = {name: module for module, names in _ELSEWHERE.items() for name in names.
 
 def _names() -> list[str]:
     """Every public name, loaded or not."""
-    from .core.publish import FAMILY_OF
+    from .api.publish import FAMILY_OF
 
     return [*globals(), *_LAZY, *_SUBMODULES, *[n for n in FAMILY_OF if "." not in n]]
 
@@ -157,7 +160,7 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f".{name}", __name__)
     if name.startswith("_foreach_"):
-        found = importlib.import_module(".foreach", __name__).find(name)
+        found = importlib.import_module(".api.foreach", __name__).find(name)
     else:
         found = _find(name)
     if found is not None:

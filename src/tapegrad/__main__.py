@@ -199,7 +199,7 @@ def _main(args: list[str]) -> int:
 
         return check.main(options.paths, as_json=options.json)
     if options.command == "demo":
-        from tapegrad import demo
+        from tapegrad.diagnose import demo
 
         return demo.main()
     if options.command == "info":

@@ -22,12 +22,12 @@ from ._library.registry import DEFS, overloads_of
 from ._library.running import bound
 from ._library.running import call as run_custom
 from ._library.schema import FunctionSchema, aten_schema, aten_schemas, parse_schema
+from .api.publish import find, load_family
 from .core.base import TensorBase
+from .core.late_bound import DISPATCHED
 from .core.op import REGISTRY, Op
-from .core.publish import find, load_family
 from .core.python_dispatch import ACTIVE, pending
-from .core.spaces import RECORDED
-from .core.upward import DISPATCHED
+from .core.rule_functions import RECORDED
 from .ops.block.lazy_aten import ATEN
 
 __all__ = ["OpOverload", "OpOverloadPacket"]

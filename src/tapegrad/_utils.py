@@ -11,12 +11,12 @@ import tapegrad as tg
 
 from . import dtypes
 from ._serialization.storage_bytes import as_bytes, brief
-from ._tensor.conversion import TypedStorage, UntypedStorage
+from .api.tensor.conversion import TypedStorage, UntypedStorage
 from .core.base import wrap
-from .core.bits import with_bits
 from .core.devices import xp_of
-from .core.layout import strided
+from .core.lazy_conj import with_bits
 from .core.modes import MODES
+from .core.strides import strided
 
 LIMIT = 2**62
 

@@ -15,7 +15,7 @@ import urllib.request
 from typing import Any
 from urllib.parse import urlparse
 
-from ._absent import absent_function
+from .errors.absent import absent_function
 from .serialization import load as load_file
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .core.publish import lazy_space
+from .api.publish import lazy_space
 from .ops.linalg.matrices import LinAlgError
 
 __getattr__, __dir__, __all__ = lazy_space("linalg", globals())

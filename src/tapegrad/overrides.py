@@ -16,10 +16,10 @@ from typing import Any
 import tapegrad as tg
 
 from .core.base import TensorBase
+from .core.function_modes import NOT_ASKED, WATCHING, WatchingMode, watching_set_to
 from .core.modes import MODES
 from .core.python_dispatch import below_autograd
 from .core.subclass import takes_part
-from .core.watchers import NOT_ASKED, WATCHING, WatchingMode, watching_set_to
 
 __all__ = [
     "BaseTorchFunctionMode",

@@ -1,4 +1,4 @@
-"""torch.random: seeds and the state of the generators. What draws is in _random/."""
+"""torch.random: seeds and the state of the generators. What draws is in api/random/."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ._random.generators import (
+from .core.python_dispatch import cannot_be_repeated
+from .device import device
+from .ops.block import api
+from .ops.draws.generators import (
     SETS_STATE,
     Generator,
     Gpus,
@@ -14,9 +17,6 @@ from ._random.generators import (
     generator_of,
     seed_gpus,
 )
-from .core.python_dispatch import cannot_be_repeated
-from .device import device
-from .ops.block import api
 
 
 @api(method=False)

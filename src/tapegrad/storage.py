@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .core.arrays import host, is_array, root_of
+from .core.array_kind import host, is_array, root_of
 from .core.base import STATE, wrap
 from .core.devices import placed
-from .core.layout import address
+from .core.strides import address
 
 HAS_NUMPY = True
 
@@ -151,7 +151,7 @@ class UntypedStorage:
         if is_array(source) or type(source) is STATE.meta_type:
             self.owner = root_of(source)
             return
-        from ._creation.sized import empty
+        from .ops.creation.sized import empty
 
         if isinstance(source, int):
             self.owner = empty(source, dtype=dtypes.uint8, device=device)._array
@@ -391,7 +391,7 @@ class TypedStorage(UntypedStorage):
         return UntypedStorage(self.owner)
 
     def type(self) -> str:
-        from ._tensor.legacy_storages import ALL
+        from .api.tensor.legacy_storages import ALL
 
         return f"torch.{ALL[self.dtype].__name__}"
 

@@ -154,7 +154,7 @@ def told(function: Any, *args: Any) -> tuple[list[str], Any]:
 
 def changed(reads: Any) -> str:
     """What is not as it was read, by the same comparison as of a recording."""
-    from tapegrad.compiler.guards import Guards
+    from tapegrad.compiler.capture.guards import Guards
 
     guards = Guards(None)
     guards.take_reads(reads)

@@ -50,8 +50,8 @@ def exact_convolutions() -> Iterator[None]:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The names of our kernels as they are started, in a backend made for the test."""
-    from tapegrad.backends.gpu import backend as cupy
     from tapegrad.core import devices
+    from tapegrad.kernels.cuda import backend as cupy
 
     before = devices.DEVICE.backend
     module = before.xp.module

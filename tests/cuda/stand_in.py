@@ -254,7 +254,7 @@ class ndarray:
             return
         if strides is None:
             strides = np.empty(shape, np.dtype(dtype), order).strides  # type: ignore[call-overload]
-        from tapegrad.core.layout import Interface
+        from tapegrad.core.strides import Interface
 
         place = (memptr.ptr, False)
         made = Interface(memptr.inner, place, shape, tuple(strides))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tapegrad
+from tapegrad.api.publish import load_everything
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.publish import load_everything
 
 load_everything()
 torch: Any = tapegrad

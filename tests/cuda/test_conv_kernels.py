@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import tapegrad
+from tapegrad.api.publish import load_everything
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.publish import load_everything
 from tapegrad.ops.nn.conv import out_size
 
 load_everything()
@@ -155,7 +155,7 @@ def relative(got: Any, want: Any) -> float:
 @pytest.mark.parametrize("case", WIDE, ids=str)
 def test_tf32_on_hopper(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of shapes for which they would not pay, and which no other test has: plans are kept."""
-    from tapegrad.backends.gpu.launchers import conv_products
+    from tapegrad.kernels.cuda.launchers import conv_products
 
     monkeypatch.setattr(conv_products, "pays", lambda *sizes: True)
     test_tf32(case)
@@ -163,7 +163,7 @@ def test_tf32_on_hopper(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lines_with_zeros_at_their_ends() -> None:
     """As many as channels need to begin at multiples of 16 bytes."""
-    from tapegrad.backends.gpu.launchers.conv_products import widened
+    from tapegrad.kernels.cuda.launchers.conv_products import widened
 
     assert widened((2, 64, 7, 7)) == (2, 64, 7, 8)
     assert widened((2, 64, 6, 7)) == (2, 64, 6, 8)
@@ -177,7 +177,7 @@ def test_lines_with_zeros_at_their_ends() -> None:
 @pytest.mark.parametrize("case", TF32 + WIDE, ids=str)
 def test_what_tiles_meet(case: Any, size: int, back: bool) -> None:
     """As much shared memory is asked for as the places of the worst tile meet."""
-    from tapegrad.backends.gpu.launchers import conv_hopper
+    from tapegrad.kernels.cuda.launchers import conv_hopper
 
     _, channels, features, given, kernel, *how, _, _ = case
     rank = len(given)
@@ -252,7 +252,7 @@ def test_tf32_is_a_switch() -> None:
 @real_gpu
 def test_some_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory for all windows is not granted."""
-    from tapegrad.backends.gpu.launchers import conv as cupy_conv
+    from tapegrad.kernels.cuda.launchers import conv as cupy_conv
 
     monkeypatch.setattr(cupy_conv, "LIMIT", 4000)
     for kind, groups in (("float32", 1), ("float16", 1), ("float32", 2)):
@@ -451,10 +451,10 @@ def test_second_derivatives() -> None:
 @real_gpu
 def test_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many of our kernels an op starts."""
-    from tapegrad.backends.gpu.launchers import conv as cupy_conv
-    from tapegrad.backends.gpu.launchers import depthwise as cupy_depthwise
-    from tapegrad.backends.gpu.launchers import pool as cupy_pool
-    from tapegrad.backends.gpu.launchers import resize as cupy_resize
+    from tapegrad.kernels.cuda.launchers import conv as cupy_conv
+    from tapegrad.kernels.cuda.launchers import depthwise as cupy_depthwise
+    from tapegrad.kernels.cuda.launchers import pool as cupy_pool
+    from tapegrad.kernels.cuda.launchers import resize as cupy_resize
 
     started: list[str] = []
     for home in (cupy_conv, cupy_depthwise, cupy_pool, cupy_resize):

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapegrad.backends.gpu import cublas, cublaslt
 from tapegrad.core.devices import DEVICE
+from tapegrad.kernels.cuda import cublas, cublaslt
 
 
 class Notes:
@@ -145,7 +145,7 @@ def test_bfloat16_is_not_needed() -> None:
 import sys
 sys.modules["ml_dtypes"] = None
 import tapegrad as torch
-from tapegrad.backends.gpu import cublas
+from tapegrad.kernels.cuda import cublas
 cublas.learn_bfloat16()
 print(*cublas.NAMES.values(), sep=" ")
 """

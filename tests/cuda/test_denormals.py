@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tapegrad as torch
-from tapegrad.backends.gpu import denormals
+from tapegrad.kernels.cuda import denormals
 
 TINY = 1e-40
 OPS = [

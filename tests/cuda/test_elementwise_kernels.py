@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad.backends.gpu.formulas import ARRAY, of_forward, of_rule
-from tapegrad.backends.gpu.launchers.elementwise import LOSSES as REDUCED
-from tapegrad.backends.gpu.launchers.elementwise import Elementwise
+from tapegrad.api.publish import load_everything
 from tapegrad.core import devices
 from tapegrad.core.base import quiet
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.publish import load_everything
 from tapegrad.expressions.symbols import TracedNumPy
+from tapegrad.kernels.cuda.formulas import ARRAY, of_forward, of_rule
+from tapegrad.kernels.cuda.launchers.elementwise import LOSSES as REDUCED
+from tapegrad.kernels.cuda.launchers.elementwise import Elementwise
 
 load_everything()
 torch: Any = tapegrad

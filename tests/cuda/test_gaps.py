@@ -1,4 +1,4 @@
-"""What CuPy lacks, or does otherwise than NumPy, and `backends/gpu/library.py` makes up for."""
+"""What CuPy lacks, or does otherwise than NumPy, and `kernels/cuda/library.py` makes up for."""
 
 from __future__ import annotations
 

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad.backends.base import Backend
-from tapegrad.backends.gpu import joins as gpu_joins
-from tapegrad.backends.gpu.formulas import ARRAY, Formulas, of_forward
-from tapegrad.backends.gpu.launchers import elementwise, norms
-from tapegrad.backends.gpu.launchers.kernels import Gpu
-from tapegrad.backends.gpu.sources import joins as cuda_joins
+from tapegrad.api.publish import load_everything
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.publish import load_everything
+from tapegrad.kernels.backend import Backend
+from tapegrad.kernels.cuda import joins as gpu_joins
+from tapegrad.kernels.cuda.formulas import ARRAY, Formulas, of_forward
+from tapegrad.kernels.cuda.launchers import elementwise, norms
+from tapegrad.kernels.cuda.launchers.kernels import Gpu
+from tapegrad.kernels.cuda.sources import joins as cuda_joins
 
 load_everything()
 torch: Any = tapegrad

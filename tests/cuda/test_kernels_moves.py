@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad.backends.gpu.launchers import kernels as cupy_kernels
-from tapegrad.backends.gpu.launchers import moves as cupy_moves
+from tapegrad.api.publish import load_everything
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.publish import load_everything
+from tapegrad.kernels.cuda.launchers import kernels as cupy_kernels
+from tapegrad.kernels.cuda.launchers import moves as cupy_moves
 
 load_everything()
 torch: Any = tapegrad
@@ -64,7 +64,9 @@ def read(x: Any, layout: Any, item: int) -> bytes:
     shape = layout["size"][:rank][::-1].tolist()
     strides = (layout["stride"][:rank][::-1] * item).tolist()
     first = np.lib.stride_tricks.as_strided(x, (), ())
-    seen = np.asarray(tapegrad.core.layout.Interface(first, place(x), tuple(shape), tuple(strides)))
+    seen = np.asarray(
+        tapegrad.core.strides.Interface(first, place(x), tuple(shape), tuple(strides))
+    )
     return np.ascontiguousarray(seen.view()).tobytes()
 
 

@@ -16,9 +16,9 @@ from test_optimizer_kernels import close, optimizer_of, real_gpu, run_steps, set
 from watching import staying_on_device
 
 import tapegrad
-from tapegrad.backends.gpu import cublas
-from tapegrad.backends.gpu.launchers import optim_matrices
 from tapegrad.core import devices
+from tapegrad.kernels.cuda import cublas
+from tapegrad.kernels.cuda.launchers import optim_matrices
 
 torch: Any = tapegrad
 SHAPES: dict[str, list[tuple[int, ...]]] = {

@@ -10,7 +10,7 @@ import stand_in
 from signatures import ACCUMULATE, AT, REDUCE, REDUCEAT, SIGNATURES, UFUNC_OPTIONS
 
 import tapegrad
-from tapegrad.backends.gpu.library import UFUNCS
+from tapegrad.kernels.cuda.library import UFUNCS
 
 OPS = sorted((pathlib.Path(tapegrad.__file__).parent / "ops").glob("*.py"))
 METHODS = {"reduce": REDUCE, "accumulate": ACCUMULATE, "reduceat": REDUCEAT, "at": AT}

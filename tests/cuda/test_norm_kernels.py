@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad.backends.base import Backend
-from tapegrad.backends.gpu.launchers import norms as cupy_norms
-from tapegrad.backends.gpu.launchers import rms as cupy_rms
+from tapegrad.api.publish import load_everything
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.publish import load_everything
+from tapegrad.kernels.backend import Backend
+from tapegrad.kernels.cuda.launchers import norms as cupy_norms
+from tapegrad.kernels.cuda.launchers import rms as cupy_rms
 from tapegrad.ops.block.definition import apply
 from tapegrad.ops.nn.layer_norm import FusedRmsNorm
 

@@ -14,9 +14,9 @@ import pytest
 from watching import staying_on_device
 
 import tapegrad
-from tapegrad.backends.gpu.launchers import optim as cupy_optim
+from tapegrad.api.publish import load_everything
 from tapegrad.core import devices
-from tapegrad.core.publish import load_everything
+from tapegrad.kernels.cuda.launchers import optim as cupy_optim
 
 load_everything()
 torch: Any = tapegrad

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tapegrad
-from tapegrad._random import generators
 from tapegrad.core import devices
+from tapegrad.ops.draws import generators
 
 torch: Any = tapegrad
 CALLS = drawn.calls(torch)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapegrad.backends.gpu import cublas, cublaslt, tensor_cores
 from tapegrad.core import devices
+from tapegrad.kernels.cuda import cublas, cublaslt, tensor_cores
 
 xp = devices.DEVICE.xp
 on_gpu = pytest.mark.skipif(

@@ -75,7 +75,7 @@ LEFT_OUT = re.compile(
 def public_names() -> list[str]:
     """Functions, methods and layers that tapegrad publishes, sorted."""
     import tapegrad
-    from tapegrad.core.publish import load_everything
+    from tapegrad.api.publish import load_everything
     from tapegrad.ops.block.definition import APIS
 
     load_everything()

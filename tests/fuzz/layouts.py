@@ -49,11 +49,11 @@ def note_calls() -> None:
     home = importlib.util.find_spec("tapegrad")
     assert home is not None and home.origin is not None
     place = os.path.join(os.path.dirname(home.origin), "native")
-    spec = importlib.machinery.PathFinder.find_spec("tapegrad.native._kernels", [place])
+    spec = importlib.machinery.PathFinder.find_spec("tapegrad.kernels.cpu._kernels", [place])
     assert spec is not None and spec.loader is not None, "there are no kernels in C"
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    sys.modules["tapegrad.native._kernels"] = module
+    sys.modules["tapegrad.kernels.cpu._kernels"] = module
     for name, kernel in list(module.KERNELS.items()):
         module.KERNELS[name] = Noted(name, kernel)
 
@@ -225,7 +225,7 @@ def cases(seed: int) -> Iterator[tuple[Any, list[Any]]]:
     """Ops with kernels of their own and arguments of theirs, all functions again and again."""
     import table
     from tapegrad import dtypes
-    from tapegrad.backends.base import NUMPY
+    from tapegrad.kernels.backend import NUMPY
 
     rng = np.random.default_rng(seed)
     floats = (np.float32, np.float32, np.float64, dtypes.bfloat16.np)
@@ -241,7 +241,7 @@ def cases(seed: int) -> Iterator[tuple[Any, list[Any]]]:
 def main(seconds: float, seed: int) -> dict[str, Any]:
     import table  # noqa: F401  (all functions are there before the clock starts)
     from fuzz import layouts_programs
-    from tapegrad.backends.base import NUMPY
+    from tapegrad.kernels.backend import NUMPY
 
     rng = np.random.default_rng(seed)
     calls: collections.Counter[str] = collections.Counter()
@@ -293,7 +293,7 @@ def main(seconds: float, seed: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     note_calls()
-    NATIVE = sorted(sys.modules["tapegrad.native._kernels"].KERNELS)
+    NATIVE = sorted(sys.modules["tapegrad.kernels.cpu._kernels"].KERNELS)
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     sys.modules["fuzz.layouts"] = sys.modules["__main__"]
     print(json.dumps(main(float(sys.argv[1]), int(sys.argv[2]))))

@@ -14,14 +14,14 @@ import pytest
 
 import tapegrad as torch
 from fuzz.layouts import misaligned
-from tapegrad import native
+from tapegrad.kernels import cpu
 
 HERE = pathlib.Path(__file__).parent
 ENV = {**os.environ, "PYTHONPATH": str(pathlib.Path(torch.__file__).parent.parent)}
 # Nothing in the library calls these.
 UNUSED = {"picks_f32", "picks_f64", "places", "words"}
 
-pytestmark = pytest.mark.skipif(native.KERNELS is None, reason="there are no kernels in C")
+pytestmark = pytest.mark.skipif(cpu.KERNELS is None, reason="there are no kernels in C")
 
 
 def run(seconds: int, seed: int) -> dict[str, Any]:

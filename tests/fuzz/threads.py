@@ -20,7 +20,7 @@ from typing import Any
 
 import tapegrad as torch
 from tapegrad import nn
-from tapegrad.native import KERNELS
+from tapegrad.kernels.cpu import KERNELS
 
 F = nn.functional
 THREADS = 4

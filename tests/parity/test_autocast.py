@@ -14,8 +14,8 @@ from convert import to_ours
 from opdb import op_db, our_function
 
 import tapegrad
+from tapegrad.api.publish import load_everything
 from tapegrad.core.op import REGISTRY
-from tapegrad.core.publish import load_everything
 from tapegrad.ops.block.definition import APIS
 
 # Some functions of the table are deprecated.

@@ -95,7 +95,7 @@ def infer_schema(
 
     def wrong(what: str) -> ValueError:
         text = f"infer_schema(func): {what} Got func with signature {signature})"
-        return ValueError(text.replace("tapegrad._tensor.tensor.", "torch."))
+        return ValueError(text.replace("tapegrad.api.tensor.tensor.", "torch."))
 
     written = set() if isinstance(mutates_args, str) else set(mutates_args)
     parts: list[str] = []

@@ -156,7 +156,7 @@ class Check:
 
 
 def shares(a: Any, b: Any) -> bool:
-    from ..core.outputs import shares as share
+    from ..ops.block.out_argument import shares as share
 
     return a._array.size > 0 and b._array.size > 0 and share(a._array, b._array)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import tapegrad as tg
 
-from .._absent import absent_function
+from ..errors.absent import absent_function
 from ..library import Library
 
 LIBRARY = Library("torchvision", "DEF")

@@ -12,13 +12,13 @@ from typing import Any
 import tapegrad as tg
 
 from .. import _utils, dtypes
-from .._tensor.conversion import TypedStorage, UntypedStorage
+from ..api.tensor.conversion import TypedStorage, UntypedStorage
 from ..core import named_results as return_types
 from ..device import memory_format
 from .storage_bytes import TYPES, UNTYPED, StorageType
 
 # Modules whose public classes are known as `torch.<name>`.
-TOP = ("tapegrad._tensor.tensor", "tapegrad._tensor.size", "tapegrad.device", "tapegrad.dtypes")
+TOP = ("tapegrad.api.tensor.tensor", "tapegrad.core.size", "tapegrad.device", "tapegrad.dtypes")
 ELSEWHERE = {
     _utils._rebuild_from_type_v2: ("torch._tensor", "_rebuild_from_type_v2"),
     TypedStorage: ("torch.storage", "TypedStorage"),

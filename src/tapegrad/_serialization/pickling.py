@@ -15,12 +15,12 @@ from typing import Any
 import tapegrad as tg
 
 from .. import _utils, dtypes
-from .._tensor.conversion import TypedStorage, UntypedStorage
-from .._tensor.tensor import element_strides
-from ..core.arrays import host, owner_of, root_of
+from ..api.tensor.conversion import TypedStorage, UntypedStorage
+from ..api.tensor.tensor import element_strides
+from ..core.array_kind import host, owner_of, root_of
 from ..core.base import wrap
-from ..core.layout import address
 from ..core.named_results import ReturnType
+from ..core.strides import address
 from ..device import layout, memory_format
 from .names import is_torch, public_name, resolve
 from .storage_bytes import TYPE_OF, UNTYPED, as_bytes, typed, untyped

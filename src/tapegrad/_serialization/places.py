@@ -9,7 +9,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from .._tensor.conversion import UntypedStorage
+from ..api.tensor.conversion import UntypedStorage
 from ..device import device as device_type
 from .storage_bytes import untyped
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from .._tensor.conversion import TypedStorage, UntypedStorage
+from ..api.tensor.conversion import TypedStorage, UntypedStorage
 from ..core.devices import xp_of
-from ..core.layout import address, strided
+from ..core.strides import address, strided
 
 # These have no storage class in PyTorch: their tensors are saved as bytes and a dtype.
 UNNAMED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)

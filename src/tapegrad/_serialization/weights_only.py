@@ -20,8 +20,8 @@ from typing import Any
 import tapegrad as tg
 
 from .. import _utils, dtypes
-from .._tensor import legacy_constructors as legacy
-from .._tensor.size import Size
+from ..core.size import Size
+from ..ops.creation import legacy_constructors as legacy
 from .names import public_name
 from .storage_bytes import TYPES, UNTYPED, brief
 

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from ..core.base import F32, F64, Node, TensorBase, user_frame
+from ..core.late_bound import ANOMALY_MODE
 from ..core.modes import ANOMALY, MODES, AnomalyBlock, set_anomaly
 from ..core.per_thread import PerThread
 from ..core.transforms.batched import memory_of
-from ..core.upward import ANOMALY_MODE
-from ..native import KERNELS
+from ..kernels.cpu import KERNELS
 from .hooks import differentiable_places
 
 

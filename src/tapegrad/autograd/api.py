@@ -14,20 +14,20 @@ from ..core.base import (
     TensorBase,
     wrap,
 )
-from ..core.layout import is_dense
+from ..core.function_modes import WATCHED, is_watched
+from ..core.late_bound import RECORDING
 from ..core.modes import ANOMALY, MODES, grad_set_to
+from ..core.node import OpNode, accumulate_node
 from ..core.per_thread import instead
 from ..core.python_dispatch import same_always
+from ..core.strides import is_dense
 from ..core.transforms.batched import batched, has_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, refuse_inside
 from ..core.transforms.opening import level_of
-from ..core.upward import RECORDING
-from ..core.watchers import WATCHED, is_watched
 from . import dispatched
 from .anomaly_mode import outside, remember
 from .engine import Pass
 from .hooks import hooks_of
-from .node import OpNode, accumulate_node
 from .starts import (
     Start,
     as_result,
@@ -103,7 +103,7 @@ def backward(
                 t.retain_grad()  # type: ignore[attr-defined]
         run.only_for = targets(wanted)
     if create_graph:
-        from .._creation.arrays import warn_once
+        from ..ops.creation.arrays import warn_once
 
         warn_once(CYCLE, outside())
     launch(run, starts, create_graph)

@@ -7,11 +7,11 @@ from typing import Any
 
 from ..core.base import Node, next_seq, wrap
 from ..core.modes import MODES, set_mode
+from ..core.node import AccumulateGrad, OpNode
 from ..core.op import REGISTRY
 from .function import ErrorNode
 from .grad_mode import is_inference_mode_enabled
 from .inspect import InputMetadata, class_named
-from .node import AccumulateGrad, OpNode
 from .saved import SavedTensor
 from .starts import edge_of
 

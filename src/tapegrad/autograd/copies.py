@@ -18,9 +18,9 @@ from ..core.base import (
     Version,
     blank,
 )
-from ..core.bits import memory_behind, plain, with_bits_of
-from ..core.layout import address
+from ..core.lazy_conj import memory_behind, plain, with_bits_of
 from ..core.modes import MODES
+from ..core.strides import address
 from ..core.subclass import overrides, stays_special
 from ..core.transforms.batched import is_batched
 from .starts import is_valueless

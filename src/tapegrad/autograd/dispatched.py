@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array_memory import HOST, memory_of
 from ..core.base import INTERPRETED, STATE, Node, TensorBase, node_of
 from ..core.dispatch import apply
+from ..core.gradient_memory import HOST, memory_of
+from ..core.late_bound import DISPATCHED, GPU, VIEWS
 from ..core.modes import MODES
+from ..core.node import OpNode, Packed
 from ..core.op import Op
 from ..core.python_dispatch import (
     ACTIVE,
@@ -33,9 +35,7 @@ from ..core.python_dispatch import (
 )
 from ..core.record import FLOATS, lay_out, link_views, record, save_outputs
 from ..core.subclass import same_class
-from ..core.upward import DISPATCHED, GPU, VIEWS
 from ..device import CPU, contiguous_format
-from .node import OpNode, Packed
 
 
 class Seen:
@@ -211,8 +211,8 @@ def tell_origin(data: Any) -> None:
 
 def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function that makes a tensor, where a mode or the class of its model makes it."""
-    from .._creation.arguments import get_default_device
     from .._library.calls import factory_call
+    from ..ops.creation.arguments import get_default_device
 
     wants_grad = kwargs.pop("requires_grad", False)
     if is_placed_by_default(api, args, kwargs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..core.base import Node
-from .node import AccumulateGrad
+from ..core.node import AccumulateGrad
 
 
 class GradientEdge(NamedTuple):

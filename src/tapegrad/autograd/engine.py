@@ -12,7 +12,6 @@ from __future__ import annotations
 from threading import get_ident
 from typing import Any, Final
 
-from ..core.array_memory import aliases, memory_of
 from ..core.base import (
     ORDINARY,
     STATE,
@@ -22,11 +21,12 @@ from ..core.base import (
     end_kernels,
     ndarray,
 )
-from ..core.upward import DISPATCHED, PROFILER
+from ..core.gradient_memory import aliases, memory_of
+from ..core.late_bound import DISPATCHED, PROFILER
+from ..core.node import fill_in, pull_nothing, pull_recorded
 from ..errors import explain_backward
 from .anomaly_mode import guarded
 from .leaves import accumulate, converted
-from .node import fill_in, pull_nothing, pull_recorded
 from .order import Order, Pending
 
 # Called as observer(node, grad, grads) after each node; anomaly mode and diagnose put theirs here.

@@ -23,10 +23,11 @@ from ..core.base import (
     user_frame,
     wrap,
 )
-from ..core.bits import plain
+from ..core.lazy_conj import plain
 from ..core.modes import MODES, grad_set_to
+from ..core.node import Packed, fit, history_now, unpack_checked, wanted_dtype, zeros_beside
 from ..core.python_dispatch import dispatches
-from ..core.spaces import RAW, RECORDED
+from ..core.rule_functions import RAW, RECORDED
 from ..core.subclass import bare_twin
 from ..core.transforms.batched import above, grounded
 from ..core.transforms.dual import dual_of, with_tangent
@@ -35,7 +36,6 @@ from ..core.transforms.opening import forward_set_to
 from . import dispatched, inplace
 from .api import recorded_in_mode
 from .grad_mode import no_grad
-from .node import Packed, fit, history_now, unpack_checked, wanted_dtype, zeros_beside
 from .saved import SavedTensor
 from .starts import edge_of
 

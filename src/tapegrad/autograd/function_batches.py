@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.base import TensorBase
-from ..core.spaces import RECORDED
+from ..core.node import unbroadcast
+from ..core.rule_functions import RECORDED
 from ..core.transforms.opening import level_of
 from .function import Function, call_backward, sums_to
 from .function_transforms import put_in, taken_out
-from .node import unbroadcast
 
 
 class Batches:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.base import TensorBase, as_array, next_seq, user_frame, wrap
-from ..core.bits import plain
 from ..core.devices import xp_of
+from ..core.lazy_conj import plain
 from ..core.modes import MODES, grad_set_to
 from ..core.transforms.batched import (
     above,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.base import TensorBase
 from ..core.devices import to_host
-from ..core.layout import address
+from ..core.strides import address
 from ..errors import evidence
 from .finite_differences import as_tuple, double_values, moved
 from .gradcheck import GradcheckError

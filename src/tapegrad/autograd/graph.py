@@ -8,10 +8,10 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..core.base import Node, TensorBase, Version, shown
-from ..core.layout import address
 from ..core.locks import new_lock
 from ..core.modes import MODES, SavedHooksBlock, grad_set_to
 from ..core.per_thread import PerThread
+from ..core.strides import address
 from .edges import GradientEdge
 from .function import BackwardFunction
 from .hooks import RemovableHandle

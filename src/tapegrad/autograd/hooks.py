@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.base import Node, TensorBase, as_array, wrap
-from ..core.bits import plain
+from ..core.lazy_conj import plain
 from ..core.modes import grad_set_to
 
 

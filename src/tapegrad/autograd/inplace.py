@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors
-from ..core import bits, devices
+from ..core import devices, lazy_conj
 from ..core.base import (
     INTERPRETED,
     STATE,
@@ -31,19 +31,19 @@ from ..core.base import (
     quiet,
 )
 from ..core.dispatch import apply, common_dtype, run_kernel, write_plain
-from ..core.layout import address, is_dense, memory, overlaps_itself, shares_itself
+from ..core.late_bound import ANOMALY_MODE, GPU, INSPECTION, PROFILER, VIEWS
 from ..core.modes import MODES, grad_set_to
+from ..core.node import accumulate_node
 from ..core.op import REGISTRY, Op, Rule
 from ..core.python_dispatch import ACTIVE, asked_about, is_asked, modes_set_to
 from ..core.record import FLOATS, lay_out, save_outputs
-from ..core.spaces import RAW, RECORDED
+from ..core.rule_functions import RAW, RECORDED
+from ..core.strides import address, is_dense, memory, overlaps_itself, shares_itself
 from ..core.transforms import batched, batched_widen, dual
 from ..core.transforms.levels import BATCHES, TANGENTS
-from ..core.upward import ANOMALY_MODE, GPU, INSPECTION, PROFILER, VIEWS
 from . import dispatched
 from .anomaly_mode import outside
 from .hooks import hooks_of
-from .node import accumulate_node
 
 DISCARDS = "Casting complex values to real discards the imaginary part"
 
@@ -113,7 +113,7 @@ def write_values(
 
         execute = meta.execute
         meta.check_written(op, tensors)
-    has_bits = STATE.bits_type is not None and bits.has_bits(tensors)
+    has_bits = STATE.bits_type is not None and lazy_conj.has_bits(tensors)
     recording = (
         mask != 0
         and not op.silent
@@ -126,7 +126,7 @@ def write_values(
     destination = target._array
     check_overlap(destination, arrays, op.name)
     if has_bits:
-        arrays = [bits.plain(x) for x in arrays]
+        arrays = [lazy_conj.plain(x) for x in arrays]
     if STATE.timing:
         PROFILER.start(name, tensors)
     try:
@@ -137,7 +137,7 @@ def write_values(
         raise
     check_fits(op, out, destination)
     if op.name in ("copy", "fill_tensor") and discards(arrays[1], destination):
-        from .._creation.arrays import warn_once
+        from ..ops.creation.arrays import warn_once
 
         warn_once(DISCARDS, outside())
     if STATE.anomaly:
@@ -160,7 +160,7 @@ def write_values(
         rebase(target, node)
         save_outputs(node, op.plan(mask), [target])
         if has_bits:
-            bits.settle(node)
+            lazy_conj.settle(node)
     if STATE.timing:
         PROFILER.stop(name)
     return target
@@ -265,7 +265,7 @@ def overwrite(
         value = value() if callable(value) else value
         return dispatched.overwrite(op, target, value, name, shown or {})
     refuse(target, False)
-    if bits.has(target._array):
+    if lazy_conj.has(target._array):
         check_overlap(target._array, ())
     if target._view_of is not None:
         refresh(target)
@@ -319,7 +319,7 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
     if type(array) is STATE.meta_type:
         return op.kernel(array.view(ndarray), *attrs).view(STATE.meta_type)
     if type(array) is STATE.bits_type:
-        return bits.looked(op, array, attrs)
+        return lazy_conj.looked(op, array, attrs)
     return op.kernel(array, *attrs)
 
 
@@ -382,7 +382,7 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
     if shares_itself(destination):
         if name == "copy" and layout(sources[1]) == layout(destination):
             return  # everything is in its place already
-        if name in EXPANDED and not bits.has(destination):
+        if name in EXPANDED and not lazy_conj.has(destination):
             warnings.warn(EXPANDED[name], UserWarning, stacklevel=outside())
             return
         raise RuntimeError(
@@ -392,10 +392,13 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
     if name.endswith("fill_tensor"):
         return  # the value is read before anything is written
     if STATE.bits_type is not None and name == "copy":  # other ops read copies of such values
-        destination, sources = bits.memory_behind(destination), map(bits.memory_behind, sources)
+        destination, sources = (
+            lazy_conj.memory_behind(destination),
+            map(lazy_conj.memory_behind, sources),
+        )
     for x in sources:
         if x is not destination and type(x) is type(destination):
-            if not matches(x, destination) and meets(x, destination) and not bits.has(x):
+            if not matches(x, destination) and meets(x, destination) and not lazy_conj.has(x):
                 raise shared_memory()
 
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..core.base import Node, TensorBase, wrap
-from ..core.bits import plain
+from ..core.late_bound import INSPECTION
+from ..core.lazy_conj import plain
 from ..core.modes import MODES
-from ..core.upward import INSPECTION
+from ..core.node import AccumulateGrad, OpNode, Packed, fill_in, unpack_checked
 from ..device import CPU
 from .edges import output_facts
 from .hooks import add_hook, differentiable_places, hooks_of
 from .leaves import accumulate
-from .node import AccumulateGrad, OpNode, Packed, fill_in, unpack_checked
 from .saved import SavedTensor
 
 # How PyTorch's formulas spell our names.

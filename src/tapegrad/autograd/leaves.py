@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array_memory import NOWHERE, memory_of
 from ..core.base import INTERPRETED, STATE, TensorBase, cell_of, ndarray, wrap
-from ..core.bits import plain
-from ..core.layout import is_dense
+from ..core.gradient_memory import NOWHERE, memory_of
+from ..core.late_bound import DISPATCHED, GPU, HOST_KERNELS, RECORDING
+from ..core.lazy_conj import plain
 from ..core.locks import new_rlock
 from ..core.modes import MODES
-from ..core.spaces import RAW, RECORDED
-from ..core.upward import DISPATCHED, GPU, HOST_KERNELS, RECORDING
+from ..core.node import AccumulateGrad
+from ..core.rule_functions import RAW, RECORDED
+from ..core.strides import is_dense
 from ..errors import inference_written
-from .node import AccumulateGrad
 
 DIFFERENTIABLE = "fcV"  # NumPy's kinds
 

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .._absent import absent_class
 from ..core.base import STATE, TensorBase
+from ..core.late_bound import PROFILER
 from ..core.locks import new_lock
 from ..core.modes import count
 from ..core.per_thread import PerThread
-from ..core.upward import PROFILER
+from ..errors.absent import absent_class
 from . import engine
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .node import Packed
+from ..core.node import Packed
 
 FREED = (
     "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values "

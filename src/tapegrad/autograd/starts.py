@@ -24,15 +24,15 @@ from ..core.base import (
     user_frame,
     wrap,
 )
-from ..core.bits import plain
+from ..core.late_bound import GPU, VIEWS
+from ..core.lazy_conj import plain
+from ..core.node import AccumulateGrad, accumulate_node
 from ..core.python_dispatch import ACTIVE, is_asked
-from ..core.spaces import RECORDED
-from ..core.upward import GPU, VIEWS
+from ..core.rule_functions import RECORDED
 from . import dispatched
 from .edges import GradientEdge, output_facts
 from .engine import Pass
 from .leaves import only_follows
-from .node import AccumulateGrad, accumulate_node
 
 Start = tuple[Node, int, Any, int]
 ONES: Final = {dtype: np.ones((), dtype) for dtype in (F32, F64)}

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.base import Node, TensorBase, shown
+from ..core.late_bound import TENSOR
 from ..core.modes import MODES
-from ..core.upward import TENSOR
 
 
 class Engine:

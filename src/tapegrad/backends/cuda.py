@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from ..api.settings import MIXED, Settings, set_float32_matmul_precision
 from ..cuda import runtime
-from ..settings import MIXED, Settings, set_float32_matmul_precision
 
 __all__ = [
     "cudnn_sdp_enabled",

@@ -97,17 +97,17 @@ def compile(
 
     if disable or isinstance(model, type):
         return model
-    from .compiled import Compiled
+    from .run.function import Compiled
 
     compiled = Compiled(model, fullgraph, check)
     compiled.verifies = bool((options or {}).get("verify", compiled.verifies))
     if mode in ("reduce-overhead", "max-autotune"):
-        from .device import GraphedCalls
+        from .run.cuda_graphs import GraphedCalls
 
         compiled.graphs = GraphedCalls(model)
     if not isinstance(model, tg.nn.Module):
         return compiled
-    from .modules import OptimizedModule
+    from .run.modules import OptimizedModule
 
     return OptimizedModule(model, compiled)
 
@@ -117,7 +117,7 @@ def explain(function: Any) -> Any:
 
     A string, whose `graph()` is a picture of the first recording.
     """
-    from .explanation import explain as spelled
+    from .report.explanation import explain as spelled
 
     return spelled(function)
 
@@ -279,7 +279,7 @@ def reset() -> None:
 
     >>> torch.compiler.reset()
     """
-    from .compiled import ALL
+    from .run.function import ALL
 
     for compiled in list(ALL):
         compiled.forget()

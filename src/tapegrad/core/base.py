@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from .late_bound import HOST_KERNELS, INSPECTION, TENSOR, own_defaults
 from .mypyc import mypyc_attr
-from .upward import HOST_KERNELS, INSPECTION, TENSOR, own_defaults
 
 ndarray: Final = np.ndarray
 F32: Final = np.dtype("float32")
@@ -111,7 +111,7 @@ ORDINARY: Final = 0  # they are
 INTERPRETED: Final = 1  # a subclass, or a transform's tensor: core/subclass.py knows what to do
 ON_DEVICE: Final = 2  # on a GPU, and nothing else besides
 ON_META: Final = 4  # on the device meta: it has no values
-WITH_BITS: Final = 8  # its memory is to be read conjugated or negated: core/bits.py
+WITH_BITS: Final = 8  # its memory is to be read conjugated or negated: core/lazy_conj.py
 _sequence: Final = itertools.count(1)
 COMPILED: Final = not __file__.endswith(".py")
 # The caller of an interpreted function; a compiled one has no frame of its own.

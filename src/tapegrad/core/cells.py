@@ -11,9 +11,9 @@ from typing import Any
 
 from .base import STATE, TensorBase, cell_of, wrap
 from .dispatch import is_stale
+from .late_bound import HOST_KERNELS
 from .op import Op
 from .record import record, record_one, record_two
-from .upward import HOST_KERNELS
 
 
 def lstm_gates(ops: tuple[Op, Op, Op, Op, Op], sums: TensorBase, cells: TensorBase) -> Any:

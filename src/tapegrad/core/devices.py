@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from ..device import CPU
-from .array_memory import ArrayMemory
 from .base import STATE, TensorBase, ndarray, wrap
-from .bits import plain
 from .dispatch import REALS, common_dtype, holds_array, number_as
+from .gradient_memory import ArrayMemory
+from .late_bound import GPU
+from .lazy_conj import plain
 from .op import REGISTRY, Op
 from .python_dispatch import same_always
 from .record import FLOATS
-from .spaces import RAW, DeviceSpace
+from .rule_functions import RAW, DeviceSpace
 from .transforms.batched import memory_of
-from .upward import GPU
 
 F32 = np.dtype(np.float32)
 
@@ -36,7 +36,7 @@ class Device:
     backend: Any = None
     space: Any = None  # F for device arrays
     capture: Any = None  # cuda/graphs.py, once it is used
-    ranges: Any = None  # backends/gpu/launchers/ranges.py, where there are kernels
+    ranges: Any = None  # kernels/cuda/launchers/ranges.py, where there are kernels
 
     def capturing(self) -> bool:
         """Whether work is being recorded into a CUDA graph instead of run."""
@@ -402,8 +402,8 @@ def goes_to_meta(api: Any, device: Any, args: Any, kwargs: dict[str, Any]) -> bo
         return isinstance(first, TensorBase) and type(first._array) is STATE.meta_type
     if api.name.endswith("_like") or kwargs.get("out") is not None:
         return False
-    from .._creation.arguments import Default
     from ..device import entered
+    from ..ops.creation.arguments import Default
 
     device = entered() or Default.device
     return device is not None and device.type == "meta"

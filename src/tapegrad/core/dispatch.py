@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 
 from .. import dtypes
-from ..autograd.node import OpNode
 from ..errors import must_be_tensor
 from . import promote
 from .base import (
@@ -33,7 +32,9 @@ from .base import (
     quiet,
     wrap,
 )
+from .late_bound import AUTOCAST, GPU, INTERPRETERS, PROFILER, VIEWS
 from .modes import MODES
+from .node import OpNode
 from .op import PROMOTE_FLOAT, Op
 from .record import (
     FLOATS,
@@ -45,7 +46,6 @@ from .record import (
     record_two,
     without_counter,
 )
-from .upward import AUTOCAST, GPU, INTERPRETERS, PROFILER, VIEWS
 
 NUMBERS: Final = (int, float, complex, np.generic)
 REALS: Final = "fV"  # NumPy kinds of real floats (bfloat16 is a void kind)

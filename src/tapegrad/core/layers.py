@@ -3,14 +3,13 @@
 `view`, `t`, `addmm` and `view` one by one cost more time than a small product itself. Here the
 kernel runs once, and the nodes are made without a dispatch for each. On a GPU the last of them also
 knows the others (`Node._chain`), so that a pass which nobody watches can run all of them as one
-(backends/gpu/layers.py); for everybody else they are nodes like all others.
+(kernels/cuda/layers.py); for everybody else they are nodes like all others.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..autograd.node import OpNode, accumulate_node
 from .base import (
     ON_DEVICE,
     STATE,
@@ -23,9 +22,10 @@ from .base import (
     stamp,
     wrap,
 )
+from .late_bound import HOST_KERNELS
+from .node import OpNode, accumulate_node
 from .op import Op
 from .record import BFLOAT16, saved_cell
-from .upward import HOST_KERNELS
 
 
 class Chain:

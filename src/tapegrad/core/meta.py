@@ -19,12 +19,12 @@ import numpy as np
 
 from .. import dtypes
 from ..device import META as META_DEVICE
-from .array_memory import ArrayMemory
 from .base import STATE, TensorBase, wrap
 from .dispatch import operands_of, run_as
+from .gradient_memory import ArrayMemory
+from .late_bound import META_SIDE
 from .op import Op
 from .record import finish
-from .upward import META_SIDE
 
 NO_DATA: Final = "Cannot copy out of meta tensor; no data!"
 NO_ITEM: Final = "Tensor.item() cannot be called on meta tensors"

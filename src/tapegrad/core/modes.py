@@ -17,12 +17,12 @@ import sys
 from typing import Any, Final
 
 from .base import STATE
+from .late_bound import ANOMALY_MODE, INTERPRETERS
 from .locks import new_rlock
 from .mypyc import mypyc_attr
 from .thread_modes import ACTIVE, WATCHED, WATCHING
 from .thread_modes import ANOMALY as ANOMALY
 from .thread_modes import MODES as MODES
-from .upward import ANOMALY_MODE, INTERPRETERS
 
 _asks_for_gil: Any = getattr(sys, "_is_gil_enabled", None)  # since Python 3.13
 # Without the GIL, threads that change the counters of the process wait for each other.

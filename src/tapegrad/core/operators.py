@@ -9,10 +9,10 @@ import numpy as np
 from ..errors import explain_call
 from .base import F32, F64, ON_DEVICE, ORDINARY, STATE, Stamped, TensorBase
 from .dispatch import REALS, apply, binary, binary_plain, is_stale, pair, unary
+from .late_bound import AUTOCAST, INTERPRETERS
 from .layers import linear
 from .mypyc import mypyc_attr
 from .op import REGISTRY, Op
-from .upward import AUTOCAST, INTERPRETERS
 
 
 class Table:

@@ -16,18 +16,18 @@ from collections.abc import Callable
 from typing import Any
 
 from .base import INTERPRETED, TensorBase, blank
+from .late_bound import AUTOCAST, DISPATCHED, INTERPRETERS, TENSOR
 from .locks import new_lock
 from .modes import OpModeBlock, switched
 from .modes import below_autograd as below_autograd
 from .op import Op
 from .thread_modes import ACTIVE as ACTIVE
-from .upward import AUTOCAST, DISPATCHED, INTERPRETERS, TENSOR
 
 
 class OpMode(OpModeBlock):
     """A block in which ops go through `run`; inside `run` the next outer mode is the active one."""
 
-    records_steps = False  # compiler/recorder.py
+    records_steps = False  # compiler/capture/recorder.py
 
     def run(
         self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
@@ -43,13 +43,13 @@ class OpMode(OpModeBlock):
         """Python looks at the values of a tensor."""
 
     def give_up(self, reason: str) -> None:
-        """Something happens that cannot be written down (compiler/recorder.py)."""
+        """Something happens that cannot be written down (compiler/capture/recorder.py)."""
 
     def constant(self, t: TensorBase) -> None:
         """A gradient rule makes a tensor that has the same values every time."""
 
     def asked(self, t: TensorBase, what: str) -> TensorBase:
-        """The tensor whose layout, history or place in memory is meant (compiler/recorder.py)."""
+        """The tensor whose layout, history or place in memory is meant (compiler/capture/recorder.py)."""
         return t
 
     def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ class OpMode(OpModeBlock):
         return function(*args, **kwargs)
 
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """A function that a recorded step calls again as it is (compiler/recorder.py)."""
+        """A function that a recorded step calls again as it is (compiler/capture/recorder.py)."""
         return function(*args, **kwargs)
 
 

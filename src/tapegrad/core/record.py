@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..autograd.node import OpNode, accumulate_node
 from ..errors import inference_saved
 from .base import (
     ABOVE_OPERATOR,
@@ -28,10 +27,11 @@ from .base import (
     stamp,
     wrap,
 )
+from .late_bound import ANOMALY_MODE, RECORDING
 from .modes import MODES
+from .node import OpNode, accumulate_node
 from .op import Op
 from .transforms.levels import STACK
-from .upward import ANOMALY_MODE, RECORDING
 
 FLOATS: Final = "fcV"  # NumPy kinds that can require a gradient (bfloat16 is a void kind)
 # On NumPy and CuPy bfloat16 times a Python number is float32: gradients have to be brought back.

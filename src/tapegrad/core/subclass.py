@@ -7,15 +7,15 @@ import inspect
 from typing import Any
 
 from ..errors import evidence
-from . import bits, devices
+from . import devices, lazy_conj
 from .base import INTERPRETED, STATE, WITH_BITS, TensorBase, blank, special_by, wrap
 from .dispatch import apply, run_on_arrays
+from .function_modes import watch_class
+from .late_bound import DISPATCHED, INTERPRETERS, TENSOR
 from .modes import MODES
 from .op import REGISTRY
 from .python_dispatch import ACTIVE, ask_about, class_dispatches, dispatches
 from .transforms import batched, dual
-from .upward import DISPATCHED, INTERPRETERS, TENSOR
-from .watchers import watch_class
 
 
 class DisableTorchFunctionSubclass:
@@ -54,7 +54,7 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     if STATE.meta_type is not None and only_on_meta(tensors):
         return below(op, tensors, attrs, watch)
     if STATE.bits_type is not None and only_with_bits(tensors):
-        return bits.run(op, tensors, attrs, watch)
+        return lazy_conj.run(op, tensors, attrs, watch)
     # The classes with a `__torch_function__`; the others are special for another reason.
     types = () if MODES.subclasses_off else asked_types(tensors)
     if not types:
@@ -159,8 +159,8 @@ def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 
         if meta.has_meta(tensors):
             return meta.run(op, tensors, attrs, watch)
-    if bits.has_bits(tensors):
-        return bits.run(op, tensors, attrs, watch)
+    if lazy_conj.has_bits(tensors):
+        return lazy_conj.run(op, tensors, attrs, watch)
     return apply(op, tensors, attrs, watch)
 
 
@@ -219,7 +219,7 @@ def bare_twin(t: Any) -> Any:
 
 
 def share_history(p: Any, t: Any) -> None:
-    from ..autograd.node import accumulate_node
+    from .node import accumulate_node
 
     p._wants_grad = t._wants_grad
     p._node = accumulate_node(t) if t._wants_grad and t._node is None else t._node

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from .base import INTERPRETED, blank
+from .function_modes import watch_class
 from .python_dispatch import class_dispatches
 from .subclass import overrides, takes_part
-from .watchers import watch_class
 
 LOOKING = frozenset(
     {

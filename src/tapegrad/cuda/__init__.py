@@ -11,9 +11,9 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from .._creation.arguments import INSTALL
-from .._tensor.legacy_constructors import CUDA_TYPES
 from ..core import devices
+from ..ops.creation.arguments import INSTALL
+from ..ops.creation.legacy_constructors import CUDA_TYPES
 from . import memory, random, runtime, streams
 from .memory import (
     OutOfMemoryError,

@@ -1,4 +1,4 @@
-"""Random numbers on a GPU: the functions of _random/streams.py for streams of Philox numbers.
+"""Random numbers on a GPU: the functions of ops/draws/streams.py for streams of Philox numbers.
 
 They are those of PyTorch's CUDA kernels; docs/random.md says how far. philox.py has the generator.
 """
@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from .._random import rejection, twister
-from .._random.checks import (
+from ..core import devices
+from ..dtypes import finfo, of
+from ..ops.draws import rejection, twister
+from ..ops.draws.checks import (
     check_cauchy,
     check_exponential,
     check_floating,
@@ -25,8 +27,6 @@ from .._random.checks import (
     is_floating,
     not_implemented,
 )
-from ..core import devices
-from ..dtypes import finfo, of
 from . import philox
 from .philox import F32, F64, MASK, Shape, Start, working
 

@@ -17,10 +17,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._random.generators import Generator, generator_of
 from ..core import devices
 from ..core.base import STATE, TensorBase, wrap
 from ..errors import evidence
+from ..ops.draws.generators import Generator, generator_of
 from ..utils import _pytree as pytree
 from . import runtime
 from .draws import RecordedDraws, check_not_capturing
@@ -84,7 +84,7 @@ def joins_for(xp: Any, malloc: Any) -> tuple[Any, Any]:
     backend = devices.DEVICE.backend
     if not hasattr(backend, "gpu"):
         return None, malloc
-    from ..backends.gpu import joins
+    from ..kernels.cuda import joins
 
     made = joins.of(xp, backend)
     return made, malloc if made is None else joins.watched(xp.cuda, malloc)

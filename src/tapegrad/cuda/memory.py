@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core import devices
-from ..core.layout import empty_like
 from ..core.locks import new_lock
+from ..core.strides import empty_like
 from . import allocator, runtime
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .._random.generators import Gpus, generator_of, seed_gpus
+from ..ops.draws.generators import Gpus, generator_of, seed_gpus
 from . import runtime
 
 

@@ -9,15 +9,15 @@ import functools
 import importlib
 from typing import Any
 
-from .._creation.arguments import no_cuda
 from ..core import devices
 from ..core.base import STATE, TensorBase
+from ..core.late_bound import GPU
 from ..core.locks import new_lock
 from ..core.op import REGISTRY
 from ..core.transforms.batched import memory_of
-from ..core.upward import GPU
 from ..device import CPU, _make
 from ..device import device as device_type
+from ..ops.creation.arguments import no_cuda
 
 
 class Found:
@@ -60,8 +60,8 @@ def start_if_any() -> None:
 
 def use(module: Any) -> None:
     """Use a module with CuPy's interface for tensors on CUDA devices."""
-    from ..backends.gpu.backend import backend_for
-    from ..backends.gpu.backward import DevicePass
+    from ..kernels.cuda.backend import backend_for
+    from ..kernels.cuda.backward import DevicePass
     from .allocator import install
 
     Found.asked = True
@@ -131,8 +131,8 @@ def move(t: Any, place: int) -> Any:
 
 def target(device: Any) -> int | None:
     """The GPU that a new tensor goes to; None for the CPU. Looks at `with` blocks and defaults."""
-    from .._creation.arguments import Default
     from ..device import entered
+    from ..ops.creation.arguments import Default
 
     if device is None:
         device = entered() or Default.device

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._creation.arguments import INSTALL, no_cuda
 from ..core.devices import DEVICE
 from ..device import device as device_type
+from ..ops.creation.arguments import INSTALL, no_cuda
 from . import runtime
 
 

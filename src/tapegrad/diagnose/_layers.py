@@ -15,9 +15,9 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .._random.generators import default_generator
 from ..core.base import TensorBase
 from ..core.modes import grad_set_to
+from ..ops.draws.generators import default_generator
 from ..utils import _pytree as pytree
 from . import words
 

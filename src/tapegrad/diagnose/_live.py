@@ -26,7 +26,7 @@ import sys
 import time
 from typing import Any
 
-from ..core.arrays import host, is_array
+from ..core.array_kind import host, is_array
 from ..core.base import TensorBase
 from ..errors import evidence
 from ..utils import progress as terminal

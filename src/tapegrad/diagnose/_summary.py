@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..core.arrays import host
+from ..core.array_kind import host
 from ..core.transforms.batched import is_batched
 from ..errors import evidence
 from . import words

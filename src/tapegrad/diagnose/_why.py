@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.leaves import only_follows
-from ..core.arrays import host, is_array
+from ..core.array_kind import host, is_array
 from ..core.modes import MODES
 from ..errors import evidence, history
 from . import alive, words

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..autograd.inplace import CopySlices
-from ..autograd.node import AccumulateGrad
-from ..core.arrays import is_array
+from ..core.array_kind import is_array
 from ..core.base import Node, TensorBase
+from ..core.node import AccumulateGrad
 from ..errors import evidence
 
 

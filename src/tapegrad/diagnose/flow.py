@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import host
+from ..core.array_kind import host
 from ..core.base import TensorBase
 from ..errors import evidence
 from . import words

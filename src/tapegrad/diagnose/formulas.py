@@ -21,7 +21,7 @@ import sys
 from typing import Any
 
 from ..core.op import REGISTRY
-from ..core.spaces import RECORDED
+from ..core.rule_functions import RECORDED
 from ..ops.block.definition import parameter_names
 from ..ops.block.rule_source import rule_tree
 

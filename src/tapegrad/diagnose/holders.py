@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import is_array
+from ..core.array_kind import is_array
 from ..core.base import PACKAGE, Node, Stamped, TensorBase
 from ..errors import evidence
 

@@ -26,7 +26,7 @@ import numpy as np
 from ..autograd import api
 from ..autograd.inplace import CopySlices
 from ..autograd.starts import pass_from, prepare_starts
-from ..core.arrays import host
+from ..core.array_kind import host
 from ..core.base import IGNORED, NUMPY_ERRORS, Node, TensorBase, as_array, wrap
 from ..core.modes import MODES
 from ..errors import evidence

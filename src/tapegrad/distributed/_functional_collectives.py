@@ -6,7 +6,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from .._absent import absent_class, absent_function
+from ..errors.absent import absent_class, absent_function
 from . import _combining, _spreading
 from ._groups import ProcessGroup, default_group
 from ._reduce_op import RedOpType

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._absent import absent_class, absent_function
+from ..errors.absent import absent_class, absent_function
 
 INSTEAD = "DistributedDataParallel, or torch.distributed.nn.functional"
 

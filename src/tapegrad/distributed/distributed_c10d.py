@@ -8,7 +8,7 @@ import importlib.util
 import os
 from typing import Any
 
-from .._absent import absent_class, absent_function
+from ..errors.absent import absent_class, absent_function
 from ._barriers import barrier, monitored_barrier
 from ._coalesced import _coalescing_manager, all_gather_coalesced, all_reduce_coalesced
 from ._combining import all_reduce, reduce, reduce_scatter, reduce_scatter_tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from .._absent import absent_class, absent_function
+from ..errors.absent import absent_class, absent_function
 
 INSTEAD = "DistributedDataParallel or FullyShardedDataParallel"
 

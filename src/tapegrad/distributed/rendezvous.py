@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._absent import absent_function
+from ..errors.absent import absent_function
 
 INSTEAD = "init_process_group(init_method=), or a store with rank= and world_size="
 

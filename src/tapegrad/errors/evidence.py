@@ -17,11 +17,11 @@ from types import ModuleType
 from typing import Any
 
 from .. import dtypes
-from ..core import layout
-from ..core.arrays import is_array
+from ..core import strides
+from ..core.array_kind import is_array
 from ..core.base import PACKAGE, Cut, Node, TensorBase, node_of, user_frame
+from ..core.late_bound import TENSOR
 from ..core.modes import MODES
-from ..core.upward import TENSOR
 
 Place = dict[str, Any]
 
@@ -249,7 +249,7 @@ def name_of_node(node: Node) -> tuple[str | None, Any]:
 
 def memory(array: Any) -> Any:
     """What owns the memory of an array, the same for all its views; itself if it has no values."""
-    return layout.memory(array) if is_array(array) else array
+    return strides.memory(array) if is_array(array) else array
 
 
 # ---------------------------------------------------------------------- modules

@@ -294,7 +294,7 @@ LOST_LEAF = re.compile(r"\s*(\w+)\s*=\s*\1\s*([-+])\s*(.*\b\1\.grad\b.*?)\s*(?:#
 def warn_non_leaf_grad(t: Any) -> None:
     """E07: `.grad` of a tensor that is not a leaf, read by the user's code."""
     asking, level = sys._getframe(2), 3
-    if asking.f_globals.get("__name__") == "tapegrad.core.watched_attributes":
+    if asking.f_globals.get("__name__") == "tapegrad.core.function_mode_attributes":
         asking, level = sys._getframe(3), 4
     if is_probe(asking):
         return

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.anomaly_mode import WATCH, array_of
-from ..core.arrays import host, is_array
+from ..core.array_kind import host, is_array
 from ..core.base import STATE, Node, TensorBase, user_frame
 from ..core.modes import MODES
 from .evidence import (

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..core.arrays import is_array
+from ..core.array_kind import is_array
 from ..core.base import TensorBase
 from ..dtypes import cpp_name
 

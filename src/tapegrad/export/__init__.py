@@ -11,7 +11,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from .._absent import absent_class, absent_function
+from ..errors.absent import absent_class, absent_function
 from ..errors.missing import not_here
 from ..fx.experimental.proxy_tensor import OpTracer
 from ..nn.modules.module import Module

@@ -1,6 +1,6 @@
 """From expressions to CUDA C: a function of the elements of arrays and of numbers.
 
-`A` is what kernels compute with (backends/gpu/sources/templates.py): single precision, for half
+`A` is what kernels compute with (kernels/cuda/sources/templates.py): single precision, for half
 precision too, or double. How a primitive is spelled stands here and nowhere else.
 """
 

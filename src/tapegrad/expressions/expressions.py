@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Container, Iterator
 from typing import Any
 
-# The vector machine (native/c/machine.h) knows exactly these, and how many arguments each has.
+# The vector machine (kernels/cpu/c/machine/machine.h) knows exactly these, and how many arguments
+# each has.
 PRIMITIVES = frozenset(
     """
     neg abs square sqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan

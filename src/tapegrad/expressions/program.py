@@ -1,4 +1,4 @@
-"""From expressions to a program of the vector machine (native/c/machine.h)."""
+"""From expressions to a program of the vector machine (kernels/cpu/c/machine/machine.h)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core.op import REGISTRY, Op
-from ..core.spaces import RAW
+from ..core.rule_functions import RAW
 from .expressions import Expression, Maker, in_order
 from .program import BFLOAT16_KIND, DOUBLE_KIND, FLOAT_KIND, program
 from .symbols import XP, Symbol, TracedNumPy, Untraceable
@@ -19,7 +19,7 @@ BY_VALUE = True  # the answer to a question without numbers: ask again with them
 
 
 class Tracer:
-    """The questions that native/c/elementwise.c asks about one op."""
+    """The questions that kernels/cpu/c/machine/elementwise.c asks about one op."""
 
     def __init__(self, op: Op, codes: dict[str, Any]) -> None:
         self.op = op

@@ -10,7 +10,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..core.watchers import ASKED_CLASSES, ask_classes
+from ..core.function_modes import ASKED_CLASSES, ask_classes
 from ..utils._pytree import tree_leaves
 from .node import Node, base_types
 

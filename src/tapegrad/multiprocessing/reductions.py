@@ -17,10 +17,10 @@ import numpy as np
 
 import tapegrad as tg
 
-from ..core.arrays import root_of
+from ..core.array_kind import root_of
 from ..core.base import wrap
-from ..core.bits import memory_behind, with_bits, with_bits_of
-from ..core.layout import address, strided
+from ..core.lazy_conj import memory_behind, with_bits, with_bits_of
+from ..core.strides import address, strided
 from ..storage import SharedMap, UntypedStorage, in_new_shared_memory, shared_map_of
 from ..utils.data._utils.transfer import NON_LEAF
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, TypeVar
 
-from .._tensor.tensor import Tensor
+from ..api.tensor.tensor import Tensor
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import tapegrad as tg
 
-from .._absent import absent_function
-from ..core.publish import lazy_space
-from ..core.watchers import WATCHED, ask_watchers, is_watched
+from ..api.publish import lazy_space
+from ..core.function_modes import WATCHED, ask_watchers, is_watched
+from ..errors.absent import absent_function
 from ..ops.block.definition import APIS
 from ..overrides import (  # noqa: F401  PyTorch's own functions ask them here
     has_torch_function,

@@ -1,6 +1,6 @@
 """How PyTorch's old exporter wrote ops: it is not here, torch.onnx.export records them."""
 
-from .._absent import absent_function
+from ..errors.absent import absent_function
 
 INSTEAD = "export with torch.onnx.export"
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from ..core.base import ndarray, wrap
 from ..core.modes import MODES
+from ..core.tensor_lists import note_writes
 from ..core.transforms.levels import TANGENTS
-from ..core.unchanged import note_writes
 
 Update = Callable[[Any, Any, dict[str, Any], dict[str, Any]], None]
 

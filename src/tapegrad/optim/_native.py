@@ -1,7 +1,7 @@
 """Parameters on the CPU: all of one dtype in one call of a kernel in C, where it was built.
 
-The kernels (native/c/optim.c) do what `update` of the optimizer does, element by element in the
-same order of operations, without the passes over memory in between.
+The kernels (kernels/cpu/c/kernels/optim.c) do what `update` of the optimizer does, element by
+element in the same order of operations, without the passes over memory in between.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 from ..core.base import STATE, Version, wrap
 from ..core.modes import MODES
 from ..core.per_thread import PerThread
-from ..core.transforms.levels import TANGENTS
-from ..core.unchanged import (
+from ..core.tensor_lists import (
     add_writes,
     dtype_of_all,
     note_writes,
@@ -23,8 +22,9 @@ from ..core.unchanged import (
     same_state,
     without_gradients,
 )
-from ..core.unchanged import count_writes as count_all
-from ..native import KERNELS
+from ..core.tensor_lists import count_writes as count_all
+from ..core.transforms.levels import TANGENTS
+from ..kernels.cpu import KERNELS
 from ._multi_tensor import PLAIN, Update, count_writes
 from ._on_device import Fused, Group, State, advance, count_step, numbers_of, ops_are_watched
 

@@ -17,7 +17,7 @@ from ..core import devices
 from ..core.base import STATE, Version, ndarray, wrap
 from ..core.modes import MODES
 from ..core.python_dispatch import ACTIVE
-from ..core.unchanged import count_writes, note_writes
+from ..core.tensor_lists import count_writes, note_writes
 
 PLAIN = (bool, float, int, list, str, tuple, type(None))
 NUMBERS = (bool, float, int)

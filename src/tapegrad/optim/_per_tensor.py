@@ -10,8 +10,8 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import STATE
-from ..core.unchanged import with_gradients
-from ..native import KERNELS
+from ..core.tensor_lists import with_gradients
+from ..kernels.cpu import KERNELS
 from ._multi_tensor import FEWEST, Update, update_many
 from ._native import update_natively
 from ._on_device import Fused, update_on_device

@@ -16,7 +16,7 @@ from ..autograd.hooks import RemovableHandle
 from ..core.base import writing_for_caller
 from ..core.modes import MODES, set_mode
 from ..core.python_dispatch import called_as_a_whole
-from ..core.unchanged import drop_gradients
+from ..core.tensor_lists import drop_gradients
 from ..errors import models
 from ..utils.grads import set_to_zero
 from ..utils.naming import typename

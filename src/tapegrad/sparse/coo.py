@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .._tensor import indexing, printing
-from .._tensor.tensor import Tensor
+from ..api.tensor import indexing, printing
+from ..api.tensor.tensor import Tensor
 from ..autograd.inplace import bump
 from ..core.base import INTERPRETED, blank, wrap
 from ..core.subclass import op_name

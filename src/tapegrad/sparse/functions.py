@@ -10,9 +10,9 @@ import numpy as np
 import tapegrad as tg
 
 from .. import dtypes
-from .._tensor import indexing
-from .._tensor.tensor import Tensor
-from ..core.arrays import refuse_meta
+from ..api.tensor import indexing
+from ..api.tensor.tensor import Tensor
+from ..core.array_kind import refuse_meta
 from ..core.base import wrap
 from ..ops.block.checks import only_tensors
 from ..ops.block.definition import APIS
@@ -71,7 +71,7 @@ def sparse_coo_tensor(
     elif check_invariants is None and Switch.on is not None:
         check_invariants = Switch.on
     elif check_invariants is None:
-        from .._creation.arrays import warn_once
+        from ..ops.creation.arrays import warn_once
 
         warn_once(INVARIANTS, 2)
     entries = tg.as_tensor(values, dtype=dtype, device=device)

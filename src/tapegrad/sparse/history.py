@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..autograd.node import accumulate_node
 from ..core.base import Node, next_seq, stamp, wrap
 from ..core.modes import MODES
+from ..core.node import accumulate_node
 
 
 def could_not_run(name: str, backend: str = "SparseCPU") -> NotImplementedError:

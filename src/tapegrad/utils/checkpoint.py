@@ -18,11 +18,11 @@ from typing import Any
 
 import tapegrad as tg
 
-from .._random.twister import Stream
 from ..autograd.graph import saved_tensors_hooks
 from ..core.base import TensorBase
 from ..core.modes import MODES
 from ..core.per_thread import PerThread
+from ..ops.draws.twister import Stream
 from ._checkpoint_errors import CheckpointError, Mismatch, Seen
 from ._selective_checkpoint import (
     SAC_IGNORED_OPS,

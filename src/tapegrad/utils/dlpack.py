@@ -10,7 +10,7 @@ import numpy as np
 
 import tapegrad as tg
 
-from .._tensor.conversion import dlpack
+from ..api.tensor.conversion import dlpack
 from ..ops.block.checks import only_tensors
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]

@@ -7,8 +7,8 @@ import weakref
 from typing import Any
 
 from ..autograd.hooks import NodeHooks, add_hook
-from ..autograd.node import AccumulateGrad, accumulate_node
 from ..core.base import TensorBase
+from ..core.node import AccumulateGrad, accumulate_node
 
 POISONED = (
     "Trying to execute AccumulateGrad node that was poisoned by swap_tensors this can happen when "

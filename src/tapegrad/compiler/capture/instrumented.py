@@ -21,7 +21,7 @@ import threading
 import types
 from typing import Any
 
-from ..sources import FUTURE, KEPT, ODD, code_of, copied
+from ..breaks.source import FUTURE, KEPT, ODD, code_of, copied
 
 HOOKS = "\0hooks"  # the constant that the hooks are put in the place of
 MOST_FILES = 64  # whose trees are kept

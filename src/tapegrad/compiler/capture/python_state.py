@@ -37,12 +37,12 @@ from ...core.base import PACKAGE, TensorBase
 from ...nn.modules._hooks import GLOBAL
 from ...nn.modules.module import Module
 from .. import PURE_MARK
-from ..guards import BESIDE, NUMPY, globals_in, is_kept_apart, is_library_file, is_same, static
-from ..scalars import Number, Options
 from . import vetted
 from .caught import CaughtStep
+from .guards import BESIDE, NUMPY, globals_in, is_kept_apart, is_library_file, is_same, static
 from .instrumented import instrumented, is_instrumented, original_of
 from .reads import ABSENT, MOST_ITEMS, Reads, cell_contents, class_dict, instance_dict
+from .symbolic_floats import Number, Options
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 BUILTIN_TYPES = frozenset(

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import out_of_sight
+from ..array_kind import out_of_sight
 from ..base import INTERPRETED, STATE, TensorBase, wrap
 from ..dispatch import common_dtype
+from ..late_bound import GPU
 from ..modes import MODES
 from ..op import Op
 from ..record import FLOATS
-from ..spaces import RECORDED
-from ..upward import GPU
+from ..rule_functions import RECORDED
 from .entry import Entry, escaped
 from .entry import no_values as no_values
 from .entry import refusal as refusal

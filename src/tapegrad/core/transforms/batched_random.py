@@ -12,7 +12,7 @@ from typing import Any
 
 from ..base import wrap
 from ..devices import xp_of
-from ..spaces import RECORDED
+from ..rule_functions import RECORDED
 from .batched import (
     above,
     batch_of,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import INTERPRETED
-from ..upward import VIEWS
+from ..late_bound import VIEWS
 from .batched import Batch, batch_of, batched, entry_of, is_batched
 from .levels import Level
 

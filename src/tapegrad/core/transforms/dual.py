@@ -18,12 +18,12 @@ import numpy as np
 from ..base import INTERPRETED, ORDINARY, TensorBase, wrap
 from ..devices import xp_of
 from ..dispatch import apply
+from ..late_bound import FORWARD_MODE, INTERPRETERS, TENSOR, VIEWS
 from ..modes import MODES
 from ..op import Op
 from ..python_dispatch import dispatches
 from ..record import FLOATS
-from ..spaces import RECORDED
-from ..upward import FORWARD_MODE, INTERPRETERS, TENSOR, VIEWS
+from ..rule_functions import RECORDED
 from .batched import above, batch_of, entered, grounded, is_batched, lift, memory_of, mirrored
 from .levels import STACK, TANGENTS, Level
 

@@ -14,7 +14,7 @@ from typing import Any
 from ...errors.evidence import here
 from ..base import TensorBase
 from ..per_thread import PerThread
-from ..spaces import RECORDED
+from ..rule_functions import RECORDED
 from .batched import batched, innermost, is_batched, physical_at
 from .levels import Level
 
@@ -85,8 +85,8 @@ class loop_over:
 
 def checked_name(name: Any) -> str:
     """The name of a function as its wrapper knows it."""
+    from ...api.publish import FAMILY_OF
     from ...ops.block.definition import APIS
-    from ..publish import FAMILY_OF
 
     if not isinstance(name, str):
         raise TypeError(f"loop_over(): names must be str, not {type(name).__name__}")

@@ -8,8 +8,8 @@ from typing import Any
 
 import tapegrad as tg
 
-from ...core import layout
-from ...core.arrays import is_array
+from ...core import strides
+from ...core.array_kind import is_array
 from ...core.base import PACKAGE
 from ...errors import evidence
 from .state import Patient
@@ -235,7 +235,7 @@ def dense_in(value: Any) -> list[Any]:
 
 def address(t: Any) -> tuple[Any, ...]:
     """Which part of which memory a tensor looks at."""
-    return layout.address(t._array), t._array.shape, t._array.strides
+    return strides.address(t._array), t._array.shape, t._array.strides
 
 
 def same_input(one: Trial, other: Trial) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import host
+from ...core.array_kind import host
 from ...errors import evidence
 from ...errors.evidence import Place
 from .values import finite, name_of_array, wide

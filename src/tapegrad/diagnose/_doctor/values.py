@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import host, is_array
+from ...core.array_kind import host, is_array
 from ...core.base import TensorBase
 from ...errors import evidence
 from ...errors.evidence import Place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.arrays import is_array
+from ...core.array_kind import is_array
 from ...core.base import Node
 from ...errors.evidence import MAX_NODES
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from ...core.arrays import host, is_array, owner_of
+from ...core.array_kind import host, is_array, owner_of
 from ...core.base import Node, TensorBase
 from ...errors import evidence
 from .. import formulas

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import dtypes
 from ...autograd.inplace import CopySlices
-from ...core.arrays import is_array
+from ...core.array_kind import is_array
 from ...core.base import quiet
 from ...ops.block.definition import parameter_names
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._absent import absent_function
+from ...errors.absent import absent_function
 
 checkpoint = absent_function(
     "torch.distributed._composable.checkpoint",

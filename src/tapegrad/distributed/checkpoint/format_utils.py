@@ -1,6 +1,6 @@
 """Parts of PyTorch's checkpoints that are not here: names only."""
 
-from ..._absent import absent_class
+from ...errors.absent import absent_class
 
 _EmptyStateDictLoadPlanner = absent_class(
     "torch.distributed.checkpoint.format_utils._EmptyStateDictLoadPlanner",

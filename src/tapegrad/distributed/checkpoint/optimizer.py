@@ -1,6 +1,6 @@
 """Parts of PyTorch's checkpoints that are not here: names only."""
 
-from ..._absent import absent_function
+from ...errors.absent import absent_function
 
 load_sharded_optimizer_state_dict = absent_function(
     "torch.distributed.checkpoint.optimizer.load_sharded_optimizer_state_dict",

@@ -1,6 +1,6 @@
 """Loading, where PyTorch keeps the names."""
 
-from ..._absent import absent_function
+from ...errors.absent import absent_function
 from . import load, load_state_dict
 
 _load_state_dict = absent_function(

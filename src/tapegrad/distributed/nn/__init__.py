@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._absent import absent_class
+from ...errors.absent import absent_class
 from .._groups import group
 from .._reduce_op import ReduceOp
 from .functional import (

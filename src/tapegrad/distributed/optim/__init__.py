@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._absent import absent_class
+from ...errors.absent import absent_class
 from .zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
 __all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._absent import absent_class, absent_function
+from ...errors.absent import absent_class, absent_function
 from ..device_mesh import DeviceMesh, init_device_mesh
 from .placement_types import Partial, Placement, Replicate, Shard
 

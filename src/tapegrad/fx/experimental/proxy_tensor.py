@@ -16,12 +16,12 @@ from typing import Any
 import tapegrad as tg
 
 from ... import _ops
-from ..._absent import absent_class
 from ..._library import calls
-from ..._tensor.tensor import Tensor
+from ...api.tensor.tensor import Tensor
 from ...core.base import ORDINARY
 from ...core.op import Op
 from ...errors import evidence
+from ...errors.absent import absent_class
 from ...utils._python_dispatch import TorchDispatchMode
 from ...utils._pytree import tree_flatten, tree_map, tree_unflatten
 from ..graph import Graph

@@ -7,7 +7,7 @@ from typing import Any
 import tapegrad as tg
 
 from ...core.base import ON_DEVICE, TensorBase, making_for_caller
-from ...core.watchers import WATCHED
+from ...core.function_modes import WATCHED
 from ...ops.nn.multihead_attention import over_itself
 from .. import functional as F
 from .. import init

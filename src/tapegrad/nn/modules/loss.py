@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import _reduction
+from ...ops.nn import reduction as _reduction
 from .. import functional as F
 from .distance import PairwiseDistance
 from .linear import Linear

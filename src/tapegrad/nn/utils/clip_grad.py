@@ -13,7 +13,7 @@ from ...autograd.inplace import bump
 from ...core import devices
 from ...core.base import writing_for_caller
 from ...core.python_dispatch import called_as_a_whole
-from ...native.gradients import GRADIENTS
+from ...kernels.cpu.gradients import GRADIENTS
 from ...utils.deprecation import old_name
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._tensor.indexing import number_as_array
+from ...api.tensor.indexing import number_as_array
 from ...autograd.inplace import write
 from ...core import promote
 from ...core.base import TensorBase

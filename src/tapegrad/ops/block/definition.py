@@ -42,8 +42,8 @@ from typing import Any
 
 from ...core.dispatch import apply, binary, unary
 from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Op, Rule
-from ...core.spaces import RAW, RECORDED
-from ...native.backend import HOST
+from ...core.rule_functions import RAW, RECORDED
+from ...kernels.cpu.backend import HOST
 from .batching import batching_rule
 from .forward_rules import elementwise_jvp, given_jvp, linear_jvp
 from .samples import Case, binary_cases, unary_cases
@@ -451,7 +451,7 @@ class Api(Public):
 
 
 APIS: dict[str, Api] = {}
-UNPUBLISHED: list[Api] = []  # waiting for core/publish.py to hand them out
+UNPUBLISHED: list[Api] = []  # waiting for api/publish.py to hand them out
 
 
 def publish(

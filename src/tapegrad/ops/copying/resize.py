@@ -8,25 +8,24 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ..._creation.sized import check_options, made, np_dtype, sizes, with_strides
-from ..._tensor.conversion import UntypedStorage
+from ...api.tensor.conversion import UntypedStorage
 from ...autograd.inplace import bump, refuse, repoint
 from ...core.base import TensorBase
-from ...core.bits import memory_behind, with_bits_of
 from ...core.devices import xp_of
-from ...core.layout import contiguous_strides, strided
+from ...core.lazy_conj import memory_behind, with_bits_of
 from ...core.modes import MODES
-from ...core.outputs import refuse_inference
 from ...core.record import lay_out
+from ...core.strides import contiguous_strides, strided
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
-from ...ops.shape.strided import ByStrides
 from ...storage import check_storage_dtype
 from ..block import Block, api, op
 from ..block.checks import invalid_call
+from ..block.out_argument import refuse_inference
+from ..creation.sized import check_options, made, np_dtype, sizes, with_strides
 from ..shape.copying import format_name, fresh
 from ..shape.dim_views import expanded
-from ..shape.strided import as_strided, storage_bytes
+from ..shape.strided import ByStrides, as_strided, storage_bytes
 from ..shape.views import as_ints, ints_of_call
 
 # ruff: noqa: N805

@@ -8,16 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ..._tensor.indexing import wrap_dim
-from ...core.layout import strides_of
+from ...api.tensor.indexing import wrap_dim
 from ...core.op import REGISTRY
+from ...core.strides import strides_of
 from ...core.transforms.batched import batched, has_batched, innermost, is_batched, lift
-from ...ops.shape.dim_order import inverse_order
 from ..block import APIS, Block, Case, Linear, api, apply, op
 from ..block.batching import padded, up
 from ..block.samples import Draw, Index
 from ..index.view_scatter import check_part
-from ..shape.dim_order import permuted
+from ..shape.dim_order import inverse_order, permuted
 from ..shape.dim_views import expanded, put_back, squeeze_dims, unbroadcast, without
 from ..shape.strided import as_strided, place
 from ..shape.strided import bounds as extent

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.op import REGISTRY
-from ...core.outputs import write_outputs
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Case, Linear, api, op
+from ..block.out_argument import write_outputs
 from ..block.samples import Draw
 from ..nn.pad import constant_pad_nd
 
@@ -432,8 +432,8 @@ def frequencies(
     requires_grad: bool,
 ) -> Any:
     """The frequencies of the bins of a transform of `n` points that are `d` apart."""
-    from ..._creation.arguments import np_dtype
-    from ..._creation.sized import check_options, made, store_out
+    from ..creation.arguments import np_dtype
+    from ..creation.sized import check_options, made, store_out
 
     n = whole(function, "n", 1, n)
     if not isinstance(d, (int, float)):

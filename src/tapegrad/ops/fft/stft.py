@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._creation.arrays import warn_once
-from ...core.arrays import refuse_meta
+from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
@@ -21,6 +20,7 @@ from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Case, api
 from ..block.checks import invalid_call
 from ..block.samples import Draw, Index
+from ..creation.arrays import warn_once
 from ..nn.pad import constant_pad_nd
 from ..nn.pad import pad as pad_signal
 from .one_dim import BY_COUNT, BY_ROOT, NONE, FftC2C, FftC2R, FftR2C

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._creation import ranges
-from ..._creation import sized as creation
-from ..._creation.arguments import checked_device, np_dtype
+from ...api.publish import find
 from ...core.modes import MODES, set_mode
-from ...core.publish import find
 from ...device import strided
 from ..block import Case, api
 from ..block.checks import invalid_call
+from ..creation import ranges
+from ..creation import sized as creation
+from ..creation.arguments import checked_device, np_dtype
 
 # ruff: noqa: N803
 

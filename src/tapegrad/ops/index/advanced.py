@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ..._tensor import indexing
+from ...api.tensor import indexing
 from ...autograd.inplace import write
-from ...autograd.node import unbroadcast
 from ...core.base import as_array, wrap
 from ...core.devices import xp_of
+from ...core.node import unbroadcast
 from ...core.python_dispatch import same_always
 from ...core.transforms.batched import memory_of
-from ...native.backend import HOST
+from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.batching import lift, padded
 from ..block.samples import Draw, Index
 
 # The `index` attribute is a NumPy index: per dimension an integer array or a full slice, and one
-# boolean array for as many dimensions as it has. _tensor/indexing.py makes and checks it.
+# boolean array for as many dimensions as it has. api/tensor/indexing.py makes and checks it.
 # ruff: noqa: N805
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ..._tensor.indexing import number_as_array, wrap_dim
+from ...api.tensor.indexing import number_as_array, wrap_dim
 from ...autograd.dispatched import noted_sparse
-from ...core.arrays import out_of_sight
+from ...core.array_kind import out_of_sight
 from ...core.base import TensorBase, as_array, wrap
 from ...core.devices import to_host, xp_of
 from ...core.python_dispatch import same_always
-from ...core.spaces import RECORDED
+from ...core.rule_functions import RECORDED
 from ...core.transforms.batched import left_to_device, memory_of
-from ...native.backend import HOST
+from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw, Index

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ..._tensor.indexing import number_as_array
-from ...core.arrays import out_of_sight
+from ...api.tensor.indexing import number_as_array
+from ...core.array_kind import out_of_sight
 from ...core.base import TensorBase, wrap
 from ...core.devices import to_host
 from ...core.dispatch import apply

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import errors
-from ..._tensor.indexing import bounds, wrap_dim
+from ...api.tensor.indexing import bounds, wrap_dim
 from ...core.base import TensorBase
-from ...core.layout import empty_like
+from ...core.strides import empty_like
 from ..block import Case, apply, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
+from ..creation.arrays import warn_once
 from .matrices import (
     NOT_POSITIVE,
     SINGULAR_INVERSE,

@@ -10,7 +10,7 @@ from ...core.named_results import return_type
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw, Index
-from ..pointwise.choices import where
+from ..pointwise.minmax_where import where
 from .matrices import (
     SINGULAR_INVERSE,
     LinAlgError,

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._creation.arrays import warn_once
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.python_dispatch import looks_at_values
@@ -15,6 +14,7 @@ from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
+from ..creation.arrays import warn_once
 from . import solve as linalg_solve  # noqa: F401  # rules use its triangular solve
 from .det import COMPLEX, SQUARE, SQUARES
 from .matrices import (

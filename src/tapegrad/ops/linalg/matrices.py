@@ -20,7 +20,7 @@ from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import memory_of
 from ...core.wrappers import Nowhere
 from ...errors import must_be_tensor
-from ...native.blas import solve_triangles
+from ...kernels.cpu.blas import solve_triangles
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
 from ..products.matmul import broadcast_batch

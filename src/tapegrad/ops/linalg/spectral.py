@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._creation.arrays import warn_once
 from ...core.base import TensorBase, wrap
 from ...core.devices import is_device, to_host, xp_of
 from ...core.dispatch import apply
@@ -21,6 +20,7 @@ from ...core.transforms.batched import memory_of
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw
+from ..creation.arrays import warn_once
 from . import solve as linalg_solve  # noqa: F401  rules call linalg.solve
 from .matrices import (
     LinAlgError,

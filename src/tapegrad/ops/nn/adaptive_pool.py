@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.op import Op
+from ...kernels.resampling_taps import Table, mix
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import half_as_single
 from ..block.samples import Draw
@@ -31,7 +32,6 @@ from .pool_windows import (
     scattered,
     volume,
 )
-from .resampling_taps import Table, mix
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805

@@ -7,15 +7,15 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ..._creation.sized import full, ones
 from ...core.base import TensorBase
-from ...core.layout import empty_like
+from ...core.strides import empty_like
 from ...device import CPU
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ..block import APIS, LOWER, Autocast, Block, Case, api, apply, op
 from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
+from ..creation.sized import full, ones
 from ..pointwise.with_number import mul_number
 from .dropout import dropped
 from .standardize import row_dots, sum_of

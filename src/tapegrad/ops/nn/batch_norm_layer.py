@@ -7,8 +7,8 @@ from typing import Any
 from ...core.base import ON_DEVICE, STATE, TensorBase
 from ...core.devices import DEVICE, kernel_of
 from ...core.dispatch import is_stale
+from ...core.function_modes import WATCHED
 from ...core.record import finish
-from ...core.watchers import WATCHED
 from .batch_norm import NativeBatchNorm
 from .standardize import statistics_dtype
 

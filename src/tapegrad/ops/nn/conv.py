@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.layout import channels_last
+from ...core.strides import channels_last
+from ...kernels.conv_windows import Ints, correlate, w_of, x_of
 from ..block import LOWER, Autocast, Block, op
 from ..block.checks import half_as_single
-from .conv_kernels import Ints, correlate, w_of, x_of
 
 # ruff: noqa: N805
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...autograd.grad_mode import no_grad
-from ...autograd.node import unbroadcast
 from ...core import promote
 from ...core.base import TensorBase, wrap
 from ...core.devices import raw_space, where_is, xp_of
 from ...core.dispatch import apply
+from ...core.node import unbroadcast
 from ...core.python_dispatch import same_always
-from ...core.spaces import RECORDED
+from ...core.rule_functions import RECORDED
 from ..block import SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.batching import lift
 from ..block.checks import not_implemented

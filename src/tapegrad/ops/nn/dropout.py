@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._creation.like import empty_like, ones_like
-from ..._creation.sized import empty, zeros
-from ..._random.generators import place_of, stream_of
 from ...autograd.inplace import write
 from ...core.base import STATE, TensorBase
 from ...core.devices import memory_order
@@ -22,6 +19,9 @@ from ..block import APIS, AS_IS, Block, Case, Elementwise, api, apply, op
 from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw
 from ..block.shapes import same_shape
+from ..creation.like import empty_like, ones_like
+from ..creation.sized import empty, zeros
+from ..draws.generators import place_of, stream_of
 
 # ruff: noqa: N805
 

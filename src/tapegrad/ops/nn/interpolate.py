@@ -16,12 +16,12 @@ import numpy as np
 from ...core.base import TensorBase
 from ...dtypes import int64
 from ...errors import does_not_fit
+from ...kernels.resampling_taps import fixed_point, mix, mix_bytes, stored_as, table, transposed
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import half_as_single
 from ..block.samples import Draw
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .pool_windows import Sizes, check_tensor, laid_out_like, refuse_dtype
-from .resampling_taps import fixed_point, mix, mix_bytes, stored_as, table, transposed
 
 # Blocks: their first argument is not a `self`. `scales` has None where only the sizes count.
 # ruff: noqa: N805

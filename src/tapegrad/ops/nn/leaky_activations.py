@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._random.generators import place_of, stream_of
-from ..._random.streams import unit53
 from ...autograd.inplace import write
 from ...core.base import TensorBase, quiet, wrap
 from ...core.transforms.batched_random import of_tensors
@@ -19,8 +17,10 @@ from ..block import LOWER, Autocast, Case, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
+from ..draws.generators import place_of, stream_of
+from ..draws.streams import unit53
 from ..pointwise.branchless import keep, pick
-from .cornered_activations import Corners
+from .piecewise_linear import Corners
 from .smooth_activations import Activation, dense, number_of, real
 
 # ruff: noqa: N805

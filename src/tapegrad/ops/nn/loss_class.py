@@ -13,8 +13,7 @@ from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
 from ...core.transforms.batched import left_to_device, memory_of
 from ...errors import must_be_tensor
-from ...native import KERNELS
-from ...nn import _reduction
+from ...kernels.cpu import KERNELS
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import join, lift, part
 from ..block.checks import not_implemented
@@ -22,6 +21,7 @@ from ..block.samples import Draw, Index
 from ..index.gather import open_grid
 from ..pointwise.with_number import add_number, div_number, mul_number
 from ..reduce.softmax import LogSoftmax
+from . import reduction as _reduction
 from .loss_pointwise import refuse_grad
 
 # Kernels get class indices that are in range or `ignore_index`: `call` looked. It is None where

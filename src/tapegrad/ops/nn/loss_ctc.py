@@ -12,14 +12,14 @@ import numpy as np
 
 import tapegrad as tg
 
-from ...core.arrays import refuse_meta
+from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase, wrap
 from ...core.dispatch import apply
 from ...core.python_dispatch import looks_at_values, same_always
-from ...nn import _reduction
 from ..block import SINGLE, Autocast, Block, api, op
 from ..block.batching import join, lift, part
 from ..block.checks import invalid_call, not_implemented
+from . import reduction as _reduction
 from .loss_pointwise import BY_NUMBER, by_number
 
 # Kernels get targets in rows, one per sequence; what stands behind a row's length is not read.

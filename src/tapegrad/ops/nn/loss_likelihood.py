@@ -11,13 +11,13 @@ import tapegrad as tg
 from ...core.dispatch import apply
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values, memory_of
-from ...nn import _reduction
 from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
 from ..block.batching import lift, padded
 from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw
 from ..pointwise.arithmetic import refuse_bools
 from ..pointwise.with_number import add_number, mul_number
+from . import reduction as _reduction
 from .loss_pointwise import (
     BY_NUMBER,
     by_number,

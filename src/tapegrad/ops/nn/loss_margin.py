@@ -12,12 +12,12 @@ import tapegrad as tg
 from ...core.dispatch import apply
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
-from ...nn import _reduction
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
 from ..pointwise.with_number import add_number, sub_number
+from . import reduction as _reduction
 from .loss_pointwise import (
     BY_NUMBER,
     by_number,

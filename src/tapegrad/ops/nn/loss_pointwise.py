@@ -15,12 +15,12 @@ from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...errors import check_broadcast
-from ...nn import _reduction
 from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, op, reads_as
 from ..block.batching import lift, padded
 from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
 from ..reduce.sums import is_half
+from . import reduction as _reduction
 
 # ruff: noqa: N805
 

@@ -15,11 +15,11 @@ from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.op import Op
 from ...errors import must_be_tensor
+from ...kernels.conv_windows import Ints
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import cast_value, not_implemented, refuse_overflow
 from ..block.samples import Draw
 from ..shape.views import as_ints
-from .conv_kernels import Ints
 from .pool_windows import laid_out_like
 from .smooth_activations import number_of
 

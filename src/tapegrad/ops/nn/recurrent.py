@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 
 from ...core.python_dispatch import is_recorded
-from ...core.spaces import RAW
-from ..block import Block, Linear, op
-from ..block.checks import cast_value, half_as_single
-from .recurrent_loops import (
+from ...core.rule_functions import RAW
+from ...kernels.recurrent_loops import (
     GruSlopes,
     LstmLoop,
     LstmSlopes,
@@ -37,6 +35,8 @@ from .recurrent_loops import (
     spans,
     turn,
 )
+from ..block import Block, Linear, op
+from ..block.checks import cast_value, half_as_single
 
 # ruff: noqa: N805
 

@@ -12,13 +12,13 @@ from ...core.base import TensorBase
 from ...core.cells import lstm_gates
 from ...core.python_dispatch import is_asked
 from ...errors import must_be_tensor
+from ...kernels.recurrent_loops import spans
 from ..block import LOWER, Autocast, Case, api, apply
 from ..block.samples import Draw, Index
 from ..copying.part_copies import UnsafeSplit
 from ..pointwise.arithmetic import Add, Mul
 from ..pointwise.transcendental import Sigmoid, Tanh
 from .recurrent import GruLayer, LstmLayer, MkldnnRnnLayer, RnnLayer, StackSteps
-from .recurrent_loops import spans
 
 # ---------------------------------------------------------------------- one layer, one direction
 

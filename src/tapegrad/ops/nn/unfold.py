@@ -6,16 +6,16 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...errors import must_be_tensor
+from ...kernels.conv_windows import Ints, gather, scatter
 from ..block import Case, Linear, api, op
 from ..block.checks import half_as_single, not_implemented
 from ..block.samples import Draw
 from ..shape.views import as_int, as_ints
 from .conv import out_size
-from .conv_kernels import Ints, gather, scatter
 
 # ruff: noqa: N805
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ...core.arrays import refuse_meta
+from ...core.array_kind import refuse_meta
 from ...core.base import STATE
 from ...core.python_dispatch import ask_about, is_asked, read_values
 from ...core.transforms.batched import is_batched, no_rule, refusal

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..._creation.arrays import warn_once
-from ...amp.casting import cast_call, cast_linear
 from ...core.base import STATE, TensorBase
+from ...core.casting import cast_call, cast_linear
 from ...core.dispatch import apply
+from ...core.function_modes import WATCHED, ask_watchers, is_watched
 from ...core.modes import MODES
 from ...core.operators import affine
-from ...core.outputs import write_outputs
 from ...core.python_dispatch import read_values
-from ...core.watchers import WATCHED, ask_watchers, is_watched
 from ...errors import explain_call
 from ..block import APIS, LOWER, WIDEST, Autocast, Case, api
 from ..block.checks import OUT_EXACT
+from ..block.out_argument import write_outputs
 from ..block.samples import Draw
+from ..creation.arrays import warn_once
 from .addmm import Addmm, check_addmm
 from .matmul import Dot, check_dot, is_tensor, matmul, mm, unsafe_view, view
 

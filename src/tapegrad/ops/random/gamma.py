@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ... import dtypes
-from ..._random.generators import place_of, stream_of
-from ..._random.sampling import sampled
 from ...core.base import TensorBase
 from ...errors import check_broadcast, must_be_tensor
 from ..block import Block, Case, Elementwise, api, apply, op
 from ..block.checks import cast_value, half_as_single, not_implemented
 from ..block.samples import Draw, Index
+from ..draws.generators import place_of, stream_of
+from ..draws.sampling import sampled
 from ..special import gamma as gamma  # the rules below use its ops
 from ..special.kernels import pointwise
 from .gamma_kernels import dirichlet_derivative, dirichlet_numbers, gamma_derivative, gamma_numbers

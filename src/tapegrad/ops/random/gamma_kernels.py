@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._random.rejection import Doubles
-from ..._random.twister import Array, Stream
+from ..draws.rejection import Doubles
+from ..draws.twister import Array, Stream
 from ..special.kernels import by_parts
 from ..special.kernels_gamma import digamma
 

@@ -8,7 +8,7 @@ from ... import dtypes
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.modes import MODES
-from ...core.spaces import RECORDED
+from ...core.rule_functions import RECORDED
 from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import OUT_EXACT, cast_value, half_as_single, only_bool
 from ..block.samples import Draw

@@ -7,11 +7,11 @@ import operator
 from typing import Any
 
 from ... import dtypes
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
-from ...core.spaces import RAW
+from ...core.rule_functions import RAW
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
 from ..block.batching import entry_dims, flattened

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ...autograd.node import unbroadcast
 from ...core import promote
 from ...core.base import TensorBase
 from ...core.dispatch import apply
+from ...core.node import unbroadcast
 from ...errors import check_broadcast
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift, padded

@@ -1,4 +1,4 @@
-"""Views that show conjugates or negatives of what is in memory: core/bits.py has their arrays."""
+"""Views that show conjugates or negatives of what is in memory (arrays: core/lazy_conj.py)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.bits import CONJ_VIEW, NEG_VIEW, flipped
 from ...core.devices import xp_of
+from ...core.lazy_conj import CONJ_VIEW, NEG_VIEW, flipped
 from ...core.op import REGISTRY
 from ...core.transforms.batched import memory_of
 from ..block import Case, ViewOp, api, apply, op

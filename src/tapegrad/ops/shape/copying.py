@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ..._tensor.indexing import number_as_array
+from ...api.tensor.indexing import number_as_array
 from ...autograd.inplace import overwrite, write
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import is_device
 from ...core.dispatch import number_as
-from ...core.layout import contiguous_strides, empty, empty_like
 from ...core.python_dispatch import same_always
+from ...core.strides import contiguous_strides, empty, empty_like
 from ...device import (
     channels_last,
     channels_last_3d,

@@ -6,10 +6,10 @@ import operator
 import warnings
 from typing import Any
 
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...autograd.inplace import repoint
-from ...core.layout import settled
 from ...core.op import REGISTRY
+from ...core.strides import settled
 from ...errors import unbound_call
 from ..block import Case, ViewOp, api, apply, op
 from ..block.batching import up

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...autograd.inplace import repoint
-from ...autograd.node import unbroadcast
 from ...core.base import TensorBase
-from ...core.layout import settled, strided, strides_of
+from ...core.node import unbroadcast
+from ...core.strides import settled, strided, strides_of
 from ...errors import no_tensor_in_list
 from ..block import SINGLE, Autocast, Case, ViewOp, api, apply, op, reads_as
 from ..block.batching import padded

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
-from ...core.layout import channels_last
 from ...core.python_dispatch import read_values
+from ...core.strides import channels_last
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
 from ..block import PROMOTE, WIDEST, Autocast, Case, api, op

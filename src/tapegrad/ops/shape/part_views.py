@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...core.base import TensorBase
-from ...core.layout import settled, strided, strides_of
 from ...core.python_dispatch import read_values
-from ...core.spaces import RAW, RECORDED
+from ...core.rule_functions import RAW, RECORDED
+from ...core.strides import settled, strided, strides_of
 from ..block import Case, Linear, ViewOp, api, apply, helper, op
 from ..block.checks import OUT_EXACT, check_room
 from ..block.samples import Draw

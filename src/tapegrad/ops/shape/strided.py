@@ -8,8 +8,8 @@ import numpy as np
 
 from ...autograd.inplace import looked
 from ...core.base import STATE
-from ...core.layout import address, empty, strided
 from ...core.python_dispatch import asked_about
+from ...core.strides import address, empty, strided
 from ...core.transforms.batched import batch_of, batched, is_batched
 from ..block import Block, Case, Linear, ViewOp, api, apply, op
 from ..block.batching import lift

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ..._tensor.indexing import wrap_dim
+from ...api.tensor.indexing import wrap_dim
 from ...core.base import Cut, TensorBase, wrap
-from ...core.layout import strided, strides_of, viewed_strides
 from ...core.python_dispatch import ACTIVE
+from ...core.strides import strided, strides_of, viewed_strides
 from ...core.transforms.batched import is_batched, through
 from ...device import contiguous_format
-from ...native import KERNELS
+from ...kernels.cpu import KERNELS
 from ..block import Case, ViewOp, api, apply, helper, op
 from ..block.samples import Draw
 from ..block.shapes import asked_shape

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ..._tensor.size import Size
 from ...core.base import TensorBase, wrap
 from ...core.devices import on_device_of
 from ...core.dispatch import apply
+from ...core.size import Size
 from ...errors import must_be_tensor, no_tensor_in_list
 from ..block import PROMOTE, Block, Case, Linear, api, op
 from ..block.batching import flattened, lift
@@ -203,7 +203,7 @@ def sum_to_size(input: Any, *size: Any, **kwargs: Any) -> Any:
     >>> ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
-    from ..._creation.arguments import sizes
+    from ..creation.arguments import sizes
 
     shape = sizes("sum_to_size", size, kwargs)
     have = input._array.shape

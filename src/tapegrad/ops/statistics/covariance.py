@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...core.arrays import refuse_meta
+from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.python_dispatch import looks_at_values

@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ..._creation.ranges import evenly
-from ...core.arrays import refuse_meta
+from ...core.array_kind import refuse_meta
 from ...core.base import STATE, TensorBase
 from ...core.named_results import return_type
 from ...core.python_dispatch import read_values
@@ -17,6 +16,7 @@ from ..block import Block, Case, api, apply, op
 from ..block.batching import up
 from ..block.checks import half_as_single, invalid_call, is_number, not_implemented
 from ..block.samples import Draw, Index
+from ..creation.ranges import evenly
 from ..reduce.sums import all_dims, array_of, dense
 
 # ruff: noqa: N805

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...api.publish import find
 from ...core.devices import on_device_of
-from ...core.publish import find
 from ..block import Case, api
 from ..block.samples import Draw, Index
 from ..reduce.vector_norm import vector_norm

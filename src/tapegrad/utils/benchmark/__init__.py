@@ -11,7 +11,7 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..._absent import absent_class
+from ...errors.absent import absent_class
 
 __all__ = ["Compare", "Fuzzer", "Measurement", "Timer", "select_unit", "timer"]
 

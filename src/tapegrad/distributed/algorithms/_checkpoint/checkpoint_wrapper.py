@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...._absent import absent_function
+from ....errors.absent import absent_function
 from ....nn.modules.module import Module
 from ....utils.checkpoint import checkpoint
 

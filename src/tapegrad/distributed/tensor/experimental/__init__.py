@@ -1,6 +1,6 @@
 """Parallelism over sequences: names only."""
 
-from ...._absent import absent_function
+from ....errors.absent import absent_function
 from .. import INSTEAD
 
 NAME = "torch.distributed.tensor.experimental."

@@ -1,5 +1,0 @@
-"""An older way to write ops: torch.library has the newer one."""
-
-from .library import get_ctx
-
-__all__ = ["get_ctx"]

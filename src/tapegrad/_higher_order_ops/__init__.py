@@ -1,6 +1,0 @@
-"""Ops of functions: conditions, loops, scans."""
-
-from .._control_flow import cond, while_loop
-from .associative_scan import associative_scan
-
-__all__ = ["associative_scan", "cond", "while_loop"]

@@ -1,0 +1,1 @@
+"""The public face: ops as functions and methods, new tensors, `out=`, modes and switches."""

@@ -1,0 +1,1 @@
+"""Backward passes that begin in a compiled segment or lead into one."""

@@ -1,0 +1,1 @@
+"""Functions that cannot be recorded as a whole: where they are cut, and their source."""

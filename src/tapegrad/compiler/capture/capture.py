@@ -1,0 +1,472 @@
+"""A call that runs under a recorder, and whether its steps can stand for later ones."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import operator
+import types
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...core.base import TensorBase, Version, wrap
+from ...core.late_bound import TENSOR
+from ...core.strides import memory
+from ...device import device
+from ...utils import _pytree as pytree
+from ..backward.of_results import Doorway, Outside, Pattern
+from ..backward.upstream import join, separate
+from ..breaks.cut import Absent
+from ..plan.memory_plan import forget_memory
+from ..program.recording import Recording, Result
+from ..program.steps import GradientStep
+from ..references import references
+from . import intercepts
+from .arguments import around, is_tensor, same_as, stand_ins
+from .branches import Decision, decided_first
+from .guards import Guards, LeafHooks
+from .python_state import PythonState
+from .recorder import Recorder
+from .side_effects import Noticing
+from .symbolic_floats import Number, Read, now, number
+from .undo import PLAIN, Print, is_same_as, same_bits, tensors_of
+
+# Classes of values that have no tensors in them, and that nobody changes.
+ALWAYS_THE_SAME = (
+    *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, enum.Enum, bytes),
+    *(np.generic, np.dtype, dtypes.dtype, device, Absent, Read),
+)
+
+
+SMALL = 1 << 20  # bytes that a call may keep twice for a moment
+
+
+class Seen:
+    """A call that ran under a recorder."""
+
+    def __init__(
+        self,
+        function: Any,
+        values: Any,
+        spec: Any,
+        parts: list[Any],
+        patterns: set[Pattern],
+        places: list[int],
+        keeps_steps: bool,
+        keeps_values: bool,
+        idle: list[Any],
+        original: Any,
+        histories: bool,
+        learned: Any = (),
+    ) -> None:
+        self.function = function
+        self.values = values
+        self.hooks: Guards | None = None  # of leaves
+        self.is_over = False  # it cannot stand for later ones
+        self.is_disturbed = False  # by what another thread may have done
+        self.switches = around()
+        self.guards = Guards(function, values)
+        self.inputs = stand_ins(values, parts)
+        known = {id(memory(t._array)) for t in self.known_tensors() if not t._special}
+        pairs = [(t, v) for t, v in zip(self.inputs, values, strict=True) if t is not None]
+        # Of the arguments that have memory in common with something that the function can reach.
+        self.shared = [v for _, v in pairs if id(memory(v._array)) in known]
+        if self.shared:
+            self.inputs = [None] * len(values)
+        behind = join(self.inputs, values) if histories else None
+        given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
+        given += [] if behind is None else behind.leaves
+        given += [t for owner in self.guards.kept_apart for t in tensors_of(owner)]
+        given = list({id(t): t for t in given}.values())
+        leaves = [t for t in given if t._wants_grad and not t._special]
+        hooks = LeafHooks(leaves)
+        fixed = [t for t in self.inputs if t is not None]
+        owners = self.guards.kept_apart
+        again = same_as(parts)
+        as_they_are = [v for i, v in enumerate(values) if self.inputs[i] is None and i not in again]
+        there = [*self.guards.tensors, *[v for v in as_they_are if is_tensor(v)]]
+        there += [] if behind is None else behind.leaves
+        self.recorder = recorder = Recorder(
+            function, fixed, there, leaves, owners, keeps_steps, keeps_values
+        )
+        recorder.idle = idle
+        recorder.stand_for(pairs if not self.shared else [])
+        given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
+        for i, first in same_as(parts).items():
+            given[i] = given[first]
+        self.numbers = {i: number(values[i], recorder) for i in places}
+        recorder.has_numbers = bool(places)
+        for i, value in self.numbers.items():
+            given[i] = value
+        args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
+        # Lists and dicts among the arguments, those that stand for them, and what was in these.
+        self.lists = [] if spec is None else paired(original, (args, kwargs))
+        schedulers = [each for each in owners if hasattr(each, "last_epoch")]
+        self.noticing = Noticing(recorder)
+        known = [*learned, *[each for each in hooks.seen.values() if callable(each)]]
+        self.state = recorder.state = PythonState(
+            recorder, function, values, known, not self.noticing.is_blind
+        )
+        with intercepts.to_output(recorder), self.state, self.noticing:
+            with (
+                recorder,
+                intercepts.to_schedulers(recorder, schedulers),
+                intercepts.to_options(recorder, owners),
+            ):
+                self.out = self.state.run(function, args, kwargs)
+            with self.state.at_work():
+                recorder.note_gradients()
+            if is_tensor(self.out) or self.out is None:
+                self.results, self.spec = [self.out], None
+            else:
+                self.results, self.spec = pytree.tree_flatten(self.out)
+            self.outside: Outside | None = None
+            self.refused = ""
+            if not recorder.trouble:
+                self.record_backward(function, spec, patterns)
+        recorder.state = None
+        if behind is not None:
+            separate(behind)
+        if self.outside is None:  # else the leaves get their gradients later
+            self.hooks = hooks
+            self.guards.take_over(hooks)
+
+    def known_tensors(self, with_gradients: bool = True) -> list[Any]:
+        """The tensors that the function can reach without its arguments."""
+        state = [t for each in self.guards.kept_apart for t in tensors_of(each)]
+        found = [*self.guards.tensors, *state]
+        gradients = [t._gradient for t in found if t._gradient is not None]
+        return [*found, *gradients] if with_gradients else found
+
+    @functools.cached_property
+    def needed(self) -> Guards:
+        """What the call looked at; the rest of what it could see must only be as it was."""
+        made = Guards(self.function, self.values, self.noticing.executed())
+        if self.hooks is not None:
+            made.take_over(self.hooks)
+        made.take_reads(self.state.reads)
+        return made
+
+    def has_to_stand(self, own: Any) -> bool:
+        """Whether what the call did is to be kept, rather than to be made once more if need be.
+
+        Python may have done what nobody sees, and would do it twice; and where values take no
+        room worth speaking of, there is no reason to.
+        """
+        if self.noticing.acts or self.recorder.behind:
+            return True
+        copies = [x for pair in self.recorder.before.arrays.values() for x in pair if x is not None]
+        results = [r._array for r in self.results if is_tensor(r)]
+        return sum([x.nbytes for x in (*own.values(), *copies, *results)]) < SMALL
+
+    def makes_state(self) -> bool:
+        """Whether an optimizer made its state in the call, where a replay would find it."""
+        owners = [each for each in self.guards.kept_apart if hasattr(each, "param_groups")]
+        found = [t for each in owners for t in tensors_of(each) if not t._special]
+        return not all([self.recorder.is_known(t._array) for t in found])
+
+    def looks_at_gradients(self) -> bool:
+        """Whether somebody names `.grad`, and may ask whether there is one."""
+        return self.state.looks_at_gradients or "grad" in self.needed.names
+
+    def changes_lists(self) -> bool:
+        """Whether the call does something to a list or dict among its arguments."""
+        return any([not same_items(other, before) for _, other, before in self.lists])
+
+    def looks_at_numbers(self) -> bool:
+        """Whether the call depends on its floats in ways that are not seen."""
+        if not self.numbers:
+            return False
+        if self.recorder.looks_at_numbers:
+            return True
+        return self.guards.calls_others and self.needed.calls_others
+
+    def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
+        """The backward passes of results that are differentiated later."""
+        outside = Outside(self.recorder, self.results, self.inputs)
+        if not outside.results:
+            return
+        self.refused = outside.why_not(self.inputs)
+        if not self.refused:
+            try:
+                outside.record(patterns)
+            except Exception as error:  # the results are of use all the same
+                first = (str(error).splitlines() or [""])[0]
+                self.refused = f"its backward pass fails, {type(error).__name__}: {first}"
+                return
+            outside.function, outside.spec, outside.numbers = function, spec, self.numbers
+            self.outside = outside
+
+    def given_back(self, values: Any) -> Any:
+        """What the call returned, with its effects on the arguments, for which others stood in."""
+        pairs = [(s, v) for s, v in zip(self.inputs, values, strict=True) if s is not None]
+        for static, value in pairs:
+            if static._cell is not None and static._cell.n:
+                value._array[...] = static._array
+                value._version_cell().n += static._cell.n
+                node = static._node
+                if node is not None and not node._is_leaf and type(node) is not Doorway:
+                    # What was written is part of the history, which begins where it was before.
+                    value._node, value._slot, value._wants_grad = node, static._slot, True
+            if static._wants_grad and (static._node is None or static._node._is_leaf):
+                value.requires_grad_()
+                value._gradient = static._gradient
+        own = {id(static): value for static, value in pairs}
+        for r in self.results:
+            if is_tensor(r) and id(r) not in own:
+                seen = self.recorder.seen_in_argument(r)
+                if seen is not r:  # a view of an argument, as anyone who keeps both expects
+                    r._array, r._cell = seen._array, seen._cell
+        if self.changes_lists():
+            own |= {id(other): each for each, other, _ in self.lists}
+            for each, other, _ in self.lists:
+                write_over(each, other, own)
+        if self.spec is None:
+            return own.get(id(self.out), self.out)
+        if not any([id(r) in own or type(r) in (Number, Read) for r in self.results]):
+            return self.out  # with the very lists that are in it
+        return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
+
+
+def why_not(seen: Seen) -> tuple[str, Any]:
+    """Why a recorded call cannot stand for later ones, and the line; "" if it can."""
+    recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
+    if recorder.trouble:
+        if recorder.is_foreign and guards.trouble and seen.needed.trouble:
+            return seen.needed.trouble, None  # which says where it may come from
+        return recorder.trouble, recorder.where
+    if seen.shared:
+        return "an argument shares memory with a tensor that it can reach otherwise", None
+    if any([isinstance(step, Decision) for step in recorder.steps]):
+        ordered = decided_first(recorder.steps, recorder.is_made)
+        if ordered is None:
+            last = [step for step in recorder.steps if isinstance(step, Decision)][-1]
+            recorder.places = [last.place]
+            return "a value is handed to Python", last.where
+        recorder.steps = ordered
+    trouble = guards.trouble and seen.needed.trouble
+    if trouble or seen.refused:
+        return trouble or seen.refused, None
+    if seen.looks_at_numbers():
+        return "it looks at a number that changes", None
+    if around() != seen.switches:
+        return "it leaves the grad mode, or another switch, changed", None
+    changed = guards.changed() or seen.needed.changed()
+    if changed:
+        return f"it changes {changed}", None
+    drawn = guards.drew()
+    if drawn:
+        seen.is_disturbed = True
+        return f"it draws {drawn}", None
+    if seen.changes_lists():
+        return "it changes a list or dict among its arguments", None
+    if any([t is not None and t._cell is not None and t._cell.n for t in inputs]):
+        return "it writes into an argument", None
+    pairs = zip(inputs, seen.values, strict=True)
+    if any([t is not None and t._wants_grad is not v._wants_grad for t, v in pairs]):
+        return "it lets an argument require grad", None
+    for t, array in recorder.before.met.values():
+        if t._array is not array:
+            return "it gives a tensor other memory", None
+    for t in {**recorder.others, **recorder.leaves}.values():
+        g = t._gradient
+        if g is not None and g._wants_grad and not g._special and recorder.is_made(g._array):
+            return "it leaves a gradient that has a history", None
+    if has_shared_list(seen):
+        return "it returns a list or dict that somebody else has, too", None
+    unseen = recorder.before.changed_unseen()
+    if unseen:
+        seen.is_disturbed = True
+        return f"it changes {unseen} in a way that is not seen", None
+    for r in results:
+        if not isinstance(r, TensorBase):
+            if is_new_object(r, guards):
+                return f"it returns a {type(r).__name__}", None
+            continue
+        if not r._special and not recorder.is_known(r._array):
+            return "it returns a tensor that was computed outside of ops", None
+        if r._special or (type(r) is not TENSOR.cls and recorder.is_made(r._array)):
+            return f"it returns a {type(r).__name__}", None
+        if any([r is t for t in inputs]):
+            return "it returns an argument", None
+        if id(memory(r._array)) in recorder.originals:
+            return "it returns a view of an argument", None
+        is_leaf = r._wants_grad and (r._node is None or r._node._is_leaf)
+        if is_leaf and recorder.is_made(r._array) and seen.outside is not None:
+            return "it returns a leaf that it made, and what was computed from it", None
+    return "", None
+
+
+def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
+    """Why what some statements leave in variables cannot come from a replay."""
+    tensors = [r for r in seen.results if isinstance(r, TensorBase)]
+    if len({id(t) for t in tensors}) < len(tensors):
+        return "two variables are one tensor"
+    if asks_for_gradients and sum([t._wants_grad for t in tensors]) > 1:
+        return "somebody may ask for the gradient of one variable with respect to another"
+    for r in seen.results:
+        if isinstance(r, TensorBase):
+            if seen.recorder.is_made(r._array) and r._gradient is not None:
+                return "a tensor that it makes has a gradient"
+    return ""
+
+
+def paired(value: Any, other: Any) -> list[tuple[Any, Any, Any]]:
+    """The lists and dicts in a value, with those at the same places of another one."""
+    if not isinstance(value, (list, dict, tuple)) or type(value) is not type(other):
+        return []
+    found = [] if isinstance(value, tuple) else [(value, other, other.copy())]
+    keys: Any = value if isinstance(value, dict) else range(len(value))
+    return found + [pair for key in keys for pair in paired(value[key], other[key])]
+
+
+def same_items(now: Any, before: Any) -> bool:
+    if isinstance(now, dict):
+        same = list(now) == list(before)
+        return same and all(map(operator.is_, now.values(), before.values()))
+    return len(now) == len(before) and all(map(operator.is_, now, before))
+
+
+def write_over(target: Any, source: Any, own: dict[int, Any]) -> None:
+    """Have in a list or dict what is in another one, with others in the place of some values."""
+    if isinstance(source, dict):
+        items = {key: own.get(id(value), value) for key, value in source.items()}
+        target.clear()
+        target.update(items)
+    else:
+        target[:] = [own.get(id(value), value) for value in source]
+
+
+def has_shared_list(seen: Seen) -> bool:
+    """Whether a list or dict in a result is known elsewhere: a replay would make another one."""
+    parts: list[Any] = [[seen.out]]
+    while parts:
+        for part in parts.pop():
+            if not isinstance(part, (list, dict, tuple)):
+                continue
+            # Known are: what it is part of, the copy of that, and the name here.
+            if not isinstance(part, tuple) and references(part) > 3:
+                return True
+            parts.append(list(part.values() if isinstance(part, dict) else part))
+    return False
+
+
+def is_new_object(value: Any, guards: Guards) -> bool:
+    """Whether a call made an object, which may have tensors in it: each call makes its own."""
+    known = (*PLAIN, *ALWAYS_THE_SAME)
+    if isinstance(value, types.FunctionType):  # there may be tensors in what it knows
+        knows = value.__closure__ or value.__defaults__ or value.__kwdefaults__
+        return bool(knows) and id(value) not in guards.seen
+    return not isinstance(value, known) and id(value) not in guards.seen
+
+
+def differs_when_replayed(
+    recording: Recording, seen: Seen, values: Any, again: bool, stands: bool = False
+) -> str:
+    """Put everything back, run the steps, compare: what comes out otherwise than before.
+
+    If something does, everything is as the call left it; or as it found it, if it can be made
+    `again`: then no more than prints are kept of what it did. If the call `stands`, its memory,
+    which is that of the steps, is put back as well: there may be a graph in it.
+    """
+    if stands:
+        for step in recording.gradient_steps:
+            part_with_gradients(step)
+    kept_memory = list(recording.memory.values()) if stands else []
+    held = [(owner, owner.copy(order="K")) for owner in kept_memory if owner.flags.writeable]
+    cells = [(cell, cell.n) for cell in cells_behind(seen.results)] if stands else []
+    del kept_memory
+    kept: Any = Print if again else np.copy
+    expected = [kept(r._array) if is_tensor(r) else r for r in seen.results]
+    passes = {} if seen.outside is None else seen.outside.expected()
+    before = seen.recorder.before
+    done = before.undo(for_good=seen.outside is None, by_prints=again)
+    if again:
+        seen.out, seen.results = None, []
+        seen.recorder.forget()
+        if seen.outside is not None:
+            seen.outside.forget()
+    forget_memory()
+    if len(recording.behind) != len(seen.recorder.behind):
+        done.do()
+        return "a replay gave something else than the call itself: what is behind its arguments"
+    for step, other in zip(recording.behind, seen.recorder.behind, strict=True):
+        step.rehearsed = other.was
+    try:
+        recording.replay_timed(values, before)
+        wrong = done.differs(recording.memory)
+        if not wrong and not all(map(is_same_result, recording.results, expected)):
+            wrong = "a result"
+        if not wrong and recording.outside is not None and recording.outside.differs(passes):
+            wrong = "a gradient"
+        if wrong:
+            wrong += first_difference(recording.all_steps, seen.recorder)
+    except Exception as error:
+        wrong = f"{type(error).__name__}: {error}"
+    finally:
+        for step in recording.behind:
+            step.rehearsed = step.was = None
+    if not wrong:
+        if seen.outside is not None:
+            seen.outside.forget()
+        return ""
+    if again:
+        before.undo(for_good=True)
+        return f"a replay gave something else than the call itself: {wrong}"
+    done.do()
+    for owner, copy in held:
+        owner[...] = copy
+    for cell, n in cells:
+        cell.n = n
+    for r, values in zip(seen.results, expected, strict=True):
+        if is_tensor(r):
+            r._array[...] = values
+    return f"a replay gave something else than the call itself: {wrong}"
+
+
+def part_with_gradients(step: GradientStep) -> None:
+    """The gradients of the call keep their values: the memory is that of the steps."""
+    for i, (leaf, gradient) in enumerate(step.gradients):
+        if gradient is not None:
+            step.gradients[i] = (leaf, wrap(gradient._array))
+            gradient._array = gradient._array.copy(order="K")
+
+
+def cells_behind(results: list[Any]) -> list[Any]:
+    """The versions that the graph behind results takes for granted."""
+    stack = [r._node for r in results if is_tensor(r) and r._node is not None]
+    seen = set(stack)
+    found: list[Any] = []
+    while stack:
+        node = stack.pop()
+        found += [each for each in node._cells if isinstance(each, Version)]
+        found += [each.cell for each in getattr(node, "_saved", ()) if each is not None]
+        for edge in node._edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return found
+
+
+def first_difference(steps: list[Any], recorder: Recorder) -> str:
+    """Which step of a replay has another result than it had in a call; "" if that is not known."""
+    fills = list(recorder.number_arrays.values())
+    called = [*fills, *recorder.needed_steps(recorder.steps)]
+    for i, (step, other) in enumerate(zip(steps, called, strict=False)):
+        place = f"step {i + 1} of {len(steps)}"
+        if step.name != other.name:
+            return f"; the call runs {other.name} where {step.name} was recorded, {place}"
+        if not all(map(same_bits, step.made, other.made)):
+            return f"; the first op that differs is {step.name}, {place}"
+    return ""
+
+
+def is_same_result(result: Any, expected: Any) -> bool:
+    if type(result) is Result or is_tensor(result):
+        return is_same_as(result._array, expected)
+    result, expected = now(result), now(expected)
+    if isinstance(result, float) and result != result:
+        return bool(expected != expected)
+    return result is expected or bool(result == expected)

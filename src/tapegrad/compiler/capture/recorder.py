@@ -1,0 +1,696 @@
+"""Recording a step: every op that runs, in order, with the arrays that it read and made.
+
+A `Recorder` is a mode below autograd, as `__torch_dispatch__` modes are, so it sees the ops of the
+forward pass, those of the gradient rules and every write. The call that is being recorded runs as
+usual. What comes of it is a list of steps over arrays that stay where they are: views need no step,
+and running the steps again computes the same things in the same memory.
+
+What Python does with a value (`.item()`, `if loss > 1`) is not in such a list. The recorder notes
+the first line that does it, and the call ends as any other call.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import _ops  # noqa: F401 - calls are told by their names in torch.ops
+from ...api.tensor.conversion import the_element
+from ...autograd.dispatched import above, wanting
+from ...core import lazy_conj
+from ...core.base import WITH_BITS, TensorBase, next_seq, user_frame, wrap
+from ...core.dispatch import apply
+from ...core.op import REGISTRY, Op
+from ...core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
+from ...core.strides import address, memory, strided
+from ...kernels.cpu import KERNELS
+from ...ops.draws.generators import Generator
+from ...optim._native import WATCHING
+from ..breaks.calls import Place, body_of, place_in, users_line
+from ..plan.early_release import Dying, is_large
+from ..plan.memory_plan import forget_memory
+from ..plan.native_calls import as_taped, taped, taped_copy, taped_draw, taped_write
+from ..program.steps import (
+    CallStep,
+    CopyStep,
+    FillStep,
+    GradientStep,
+    OpStep,
+    PythonStep,
+    RedrawStep,
+    Step,
+    UpdateStep,
+    WholeStep,
+    WriteStep,
+    arrays_in,
+    has_mask,
+    in_memory_order,
+    is_all_of,
+    is_ordinary_write,
+    is_zero_grad,
+    sees_gradients,
+    to_none,
+)
+from .branches import Check, Decision
+from .digest import SAME_ALWAYS, Trace
+from .returned_values import is_returned
+from .side_effects import unnoticed
+from .symbolic_floats import Number, NumberFill, NumberStep, OptionStep, Read, ReadStep, number
+from .undo import Earlier, Snapshots, fingerprint
+
+ONE_NUMBER = frozenset(("aten::zero_", "aten::fill_"))  # everywhere in a tensor
+
+# Ops that hand a value to Python, by their names in PyTorch.
+ITEM = "aten::_local_scalar_dense"
+READS = frozenset((ITEM, "aten::equal"))
+MOST_PLACES = 16  # in the way of recording a call, that are noted
+
+
+class Recorder(OpMode):
+    """A block whose ops become steps."""
+
+    records_steps = True
+    hook: Any = None  # what Python tells of the functions that are called
+    state: Any = None  # PythonState: what instrumented code reads and changes
+
+    def __init__(
+        self,
+        function: Any,
+        inputs: list[Any],
+        tensors: list[Any],
+        leaves: list[Any],
+        owners: list[Any],
+        keeps_steps: bool = True,
+        keeps_values: bool = False,
+    ) -> None:
+        self.function = function
+        self.body = body_of(function)
+        # Else the memory behind values that the call is done with is given back.
+        self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
+        self.keeps_steps = keeps_steps  # else only what comes of them is of interest
+        self.idle: list[Any] = []  # gradients of the recording that such a call is compared with
+        self.trace = Trace()
+        self.answers: list[bool] = []  # that decided what to do next
+        self.steps: list[Step] = []
+        self.behind: list[Any] = []  # those of them that go on behind the arguments
+        self.trouble: str = ""  # why this cannot be done again
+        self.where: Any = None  # and the user's line
+        self.is_foreign = False  # because of a value from elsewhere
+        self.places: list[Place] = []  # in the function itself; others of the kind come after
+        # By id: memory that the recorded call fills.
+        self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
+        self.externals: dict[int, Any] = {}  # by id: tensors that were there before
+        self.before = Snapshots()
+        self.written: set[int] = set()  # ids of memory that something writes into
+        self.kept: list[Any] = []
+        self.zeros: dict[int, Any] = {}  # by id: memory that was filled with zeros
+        self.leaves: dict[int, Any] = {}  # tensors whose .grad may change
+        self.gradients: dict[int, Earlier] = {}  # what it was when a step last said so
+        self.at_start = [(t, Earlier(t._gradient)) for t in leaves]
+        self.cleared: set[int] = set()  # ids of those whose .grad an optimizer forgot first
+        self.first = next_seq()  # the nodes of this call come after it
+        self.has_numbers = False  # among the arguments
+        self.has_returned = False  # values that are only to be returned
+        self.is_quiet = False  # what looks at numbers now is no decision
+        self.looks_at_numbers = False
+        self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
+        self.is_inside = False  # a function that is called as a whole
+        self.originals: dict[int, tuple[Any, Any]] = {}  # by id of memory: stand-ins, arguments
+        self.has_histories = False  # a tensor that was there before is no leaf
+        self.take_over([t._array for t in inputs])
+        for t in tensors:
+            self.was_there(t)
+        for each in owners:
+            self.before.take_object(each)
+        # Leaves that no op may meet: their `.grad` may be set all the same.
+        self.others = {id(t): t for t in leaves}
+        for t in leaves:
+            self.gradients[id(t)] = Earlier(t._gradient)
+            self.before.take_gradient(t)
+
+    # ------------------------------------------------------------------ what is seen
+
+    def stand_for(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Tensors that stand for arguments, with those arguments."""
+        self.originals = {id(memory(t._array)): (t, value) for t, value in pairs}
+
+    def asked(self, t: Any, what: str) -> Any:
+        """What a stand-in cannot tell, or what is not part of the signature, the argument tells."""
+        known = self.originals.get(id(memory(t._array)))
+        if known is None or (t._special and lazy_conj.has(t._array)):
+            return t
+        stand_in, value = known
+        same = stand_in._array.strides == value._array.strides
+        if (what == "layout" and same) or (what == "history" and not value._wants_grad):
+            return t
+        self.give_up("it asks how an argument lies in memory, or where it comes from")
+        return value if t is stand_in else t if what == "history" else self.seen_in_argument(t)
+
+    def seen_in_argument(self, t: Any) -> Any:
+        """A view of a stand-in as a view of the argument, where that lies in memory alike."""
+        known = None if t._special else self.originals.get(id(memory(t._array)))
+        if known is None:
+            return t
+        stand_in, value = known
+        if t is stand_in:
+            return value
+        if stand_in._array.strides != value._array.strides:
+            return t
+        offset = address(t._array) - address(stand_in._array)
+        view = wrap(strided(np, value._array, t._array.shape, t._array.strides, offset))
+        view._cell = value._version_cell()
+        view._view_of = t._view_of
+        return view
+
+    def give_up(self, reason: str) -> None:
+        """This call cannot be replayed; the first reason counts."""
+        if not self.trouble:
+            self.trouble = reason
+            self.where = users_line()
+        if len(self.places) < MOST_PLACES:
+            place = place_in(self.body)
+            if place.line and all([place.line != known.line for known in self.places]):
+                self.places.append(place)
+
+    def was_there(self, t: Any) -> None:
+        """A tensor that the call can reach and did not make, and its gradient.
+
+        Steps may read these, arguments, and what earlier steps made; nothing else is known to have
+        the same values in each replay. They must not change unseen, so it is noted what they hold.
+        """
+        for each in (t, t._gradient):
+            if each is not None and not each._special:
+                self.before.look(each)
+
+    def check_origin(self, array: Any, what: str) -> bool:
+        """Give up on memory that was not there before the call, and that no step fills.
+
+        Something that is no op has computed it, and a replay would find the values of this call.
+        """
+        if self.is_known(array):
+            return True
+        self.is_foreign |= not self.trouble
+        self.give_up(
+            f"{what}, which was computed outside of ops or cannot be found before the call"
+        )
+        return False
+
+    def meet(self, t: Any, user: str = "it") -> None:
+        """A tensor that is used: if it was there before, remember what it was like."""
+        if t._special:
+            lazy = t._special == WITH_BITS  # the values are those of another, with other signs
+            what = "conjugate or negative view" if lazy else f"{type(t).__name__} on {t.device}"
+            self.give_up(f"it uses a {what}")
+            return
+        if not self.is_made(t._array):
+            if not self.check_origin(t._array, f"{user} uses a tensor of shape {tuple(t.shape)}"):
+                return
+            self.before.look(t)
+            self.externals[id(t)] = t
+            node = t._node if t._wants_grad else None
+            if node is not None and not node._is_leaf and node._seq < self.first:
+                self.has_histories = True
+        if t._wants_grad and (t._node is None or t._node._is_leaf) and id(t) not in self.leaves:
+            self.leaves[id(t)] = t
+            if id(t) not in self.gradients:
+                self.gradients[id(t)] = Earlier(t._gradient)
+                if not self.is_made(t._array):
+                    self.before.take_gradient(t)
+
+    def is_made(self, array: Any) -> bool:
+        """Whether the memory of an array is filled by the steps, or with the arguments."""
+        return id(memory(array)) in self.made
+
+    def is_known(self, array: Any) -> bool:
+        return self.is_made(array) or self.before.has(memory(array))
+
+    def check_attributes(self, op: Op, attrs: Any) -> None:
+        """Arrays among the attributes must be those of tensors: others hold values of this call."""
+        for value in leaves_of(attrs):
+            if isinstance(value, TensorBase):
+                self.meet(value, op.name)
+            elif isinstance(value, np.ndarray) and not self.is_known(value):
+                self.give_up(f"{op.name} depends on values that were computed outside of ops")
+
+    @unnoticed
+    def run(
+        self, op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
+    ) -> Any:
+        tensors = tuple(tensors)
+        if self.trouble:
+            return self.unseen(op, tensors, attrs, watch)
+        self.let_go()
+        plain = tensors
+        if lazy_conj.has_bits(tensors):
+            plain = tuple([self.without_bits(t) for t in tensors])
+            if op.view:
+                return self.unseen(op, tensors, attrs, watch)
+        for t in (*plain, *watch):
+            if isinstance(t, TensorBase):
+                self.meet(t, op.name)
+        self.check_attributes(op, attrs)
+        self.refuse_returned((tensors, attrs))
+        if op.dynamic_shape or (op.name == "index" and has_mask(attrs)):
+            self.give_up(f"the shape of the result of {op.name} depends on values")
+        if self.trouble:
+            return self.unseen(op, tensors, attrs, watch)
+        mask = wanting(tensors)
+        given = self.in_arrays(op, plain) if self.has_numbers else plain
+        arrays = [t._array if isinstance(t, TensorBase) else t for t in given]
+        self.is_quiet = True
+        self.trace.add(op.name, arrays, attrs)
+        tape = None
+        with below_autograd():
+            if self.keeps_steps:
+                answer, tape = taped(apply, op, given, attrs, watch)
+            else:
+                answer = as_taped(apply, op, given, attrs, watch)
+        self.is_quiet = False
+        results = [answer] if op.single else list(answer)
+        made = [r._array for r in results]
+        if not all([self.is_known(array) for array in made]):
+            self.take_over(made)
+            for key in {id(memory(x)) for x in arrays if isinstance(x, np.ndarray)} - self.written:
+                if tape is not None and key in self.zeros:
+                    tape.knows_zeros(self.zeros[key])
+            if self.keeps_steps:
+                step = (
+                    PythonStep(op, arrays, attrs, made)
+                    if tape is None
+                    else OpStep(op, arrays, attrs, made, tape)
+                )
+                self.add(step, arrays, attrs)
+            if self.dying is not None:
+                self.dying.made(made)
+                kept = [] if tape is None else tape.kept
+                self.dying.used([x for x in (*arrays, *made, *kept) if isinstance(x, np.ndarray)])
+        above(op, tensors, attrs, watch, mask, results)
+        if op.single:
+            return answer
+        return tuple(results) if op.result is None else op.result(tuple(results))
+
+    def without_bits(self, t: Any) -> Any:
+        """The values of a conjugate or negative view, as results of an op."""
+        if not isinstance(t, TensorBase) or not lazy_conj.has(t._array):
+            return t
+        array = t._array
+        made = wrap(array.memory)
+        with below_autograd():
+            if lazy_conj.is_conjugated(array):
+                made = self.run(REGISTRY["conj_physical"], (made,), (), ())
+            if lazy_conj.is_negated(array):
+                made = self.run(REGISTRY["neg"], (made,), (), ())
+        return made
+
+    def let_go(self) -> None:
+        """What only the steps know needs no memory until they are run."""
+        if self.dying is not None:
+            self.dying.let_go()
+        if self.idle:
+            self.idle = [each for each in self.idle if not each.rests(self.before)]
+
+    def forget(self) -> None:
+        """What is needed of the steps is in a recording by now."""
+        self.steps, self.made, self.kept = [], {}, []
+        self.zeros, self.dying = {}, None
+
+    def unseen(self, op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
+        """The op as it would run without a recorder."""
+        mask = wanting(tensors)
+        with below_autograd():
+            answer = apply(op, tensors, attrs, watch)
+        results = [answer] if op.single else list(answer)
+        above(op, tensors, attrs, watch, mask, results)
+        return answer
+
+    def ask(self, call: Call) -> Any:
+        given = leaves_of((call.args, call.kwargs))
+        name = call.overload.name().split(".")[0]
+        if name in SAME_ALWAYS and not self.trouble:
+            return self.fill(name, call)
+        if self.trouble and name in READS and not self.may_decide(call.args[0]):
+            self.give_up(self.trouble)  # here as well
+        if not self.trouble:
+            if name in READS:
+                returned = self.read_to_return(call) if name == ITEM else None
+                if returned is not None:
+                    return returned
+                if name == ITEM and self.may_decide(call.args[0]):
+                    return self.decide(call.args[0])
+                self.give_up("a value is handed to Python")
+            self.refuse_returned(given)
+            for t in given:
+                if isinstance(t, TensorBase):
+                    self.meet(t, name)
+                    self.may_write(t)
+                elif isinstance(t, Generator):
+                    self.before.take_generator(t)
+                elif isinstance(t, np.ndarray):
+                    self.check_origin(t, f"{name} is given an array")
+        if call.written is not None and not self.trouble:
+            return self.write(call, *call.written)
+        with below_autograd():
+            out, tape = taped_draw(lambda: call.run(call.args, call.kwargs), given)
+        if self.trouble:
+            return out
+        made = [r._array for r in leaves_of(out) if isinstance(r, TensorBase)]
+        if any([out is t for t in given]):
+            for t in given:
+                if isinstance(t, TensorBase):
+                    self.write_into(t)
+            is_alone = len([t for t in given if isinstance(t, TensorBase)]) == 1
+            if name in ONE_NUMBER and is_alone and self.add_copy(call, out, None):
+                return out
+            made, tape = [], None
+        elif made and all([self.is_known(array) for array in made]):
+            return out  # a view
+        self.take_over(made)
+        step = CallStep(call, *self.without_history((call.args, call.kwargs)), made, tape)
+        self.trace.add(step.name, step.args, step.kwargs)
+        self.add(step, step.args, step.kwargs)
+        return out
+
+    def read_to_return(self, call: Call) -> Any:
+        """A value that the function only returns, in the place of its later ones; None: no."""
+        t = call.args[0]
+        if t._special:
+            return None
+        value = the_element(wrap(t._array))
+        is_float = type(value) is float
+        if not is_returned(user_frame(1), self.function, is_float):
+            return None
+        self.meet(t)
+        place: Any = number(value, self) if is_float else Read()
+        self.has_returned = True
+        self.steps.append(ReadStep(t._array, value, place))
+        return place
+
+    def may_decide(self, t: Any) -> bool:
+        return not t._special and t._array.dtype == np.bool_
+
+    def decide(self, t: Any) -> bool:
+        """A truth that Python asks for: the recording is for calls with the same answer."""
+        self.meet(t)
+        answer = bool(the_element(wrap(t._array)))
+        self.answers.append(answer)
+        self.trace.add("if", t, answer)
+        self.steps.append(Decision(t._array, answer, users_line(), place_in(self.body)))
+        return answer
+
+    def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A check of values, which a replay makes again before it changes anything."""
+        if self.trouble:
+            return function(*args, **kwargs)
+        for t in leaves_of((args, kwargs)):
+            if isinstance(t, TensorBase):
+                self.meet(t, function.__name__)
+        try:
+            with modes_set_to(()):
+                answer = function(*args, **kwargs)
+        except Exception:
+            self.give_up("a value is the reason for an error")
+            raise
+        given = self.without_history((args, kwargs))
+        self.trace.add(function.__name__, args, kwargs)
+        if self.keeps_steps:
+            step = Check(function, given, answer, users_line(), place_in(self.body))
+            self.add(step, given)
+        return answer
+
+    def refuse_returned(self, given: Any) -> None:
+        """No op gets a number that is only to be returned."""
+        if self.has_returned and any([type(v) is Number for v in leaves_of(given)]):
+            self.give_up("a value is handed to Python")
+
+    def fill(self, name: str, call: Call) -> Any:
+        """A new tensor that has the same values every time."""
+        given = [t for t in leaves_of((call.args, call.kwargs)) if isinstance(t, TensorBase)]
+        has_model = name.endswith(("_like", "lift_fresh")) or name.startswith("aten::new_")
+        self.looks_at_numbers |= name.endswith("lift_fresh")  # there may be some in its list
+        if len(given) > has_model:
+            self.give_up("a value is handed to Python")  # as a size or a number to fill with
+        with below_autograd():
+            out = call.run(call.args, call.kwargs)
+        if self.trouble:
+            return out
+        if out._special:
+            self.give_up(f"it makes a {type(out).__name__} on {out.device}")
+        elif not self.is_known(out._array):
+            self.add_fill(name, out._array)
+        return out
+
+    def constant(self, t: Any) -> None:
+        if not self.trouble and not t._special:
+            self.add_fill("a constant", t._array)
+
+    def add_fill(self, name: str, array: Any) -> None:
+        self.take_over([array])
+        step = FillStep(name, array)
+        self.trace.add(name, array, fingerprint(memory(array)))
+        self.steps.append(step)
+        if step.is_zero and array is memory(array) and array.flags.forc:
+            self.zeros[id(array)] = array
+            if is_large(array):
+                KERNELS.let_go(array)  # it reads as zeros all the same
+
+    def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
+        """An op in place: its kernel, a copy and a count, where nothing is peculiar about it."""
+        target = tensors[0]
+        self.write_into(target)
+        self.check_attributes(op, attrs)
+        self.trace.add(f"{op.name}_", tensors, attrs)
+        before = target._array.copy()
+        self.is_quiet = True
+        with below_autograd():
+            out = call.run(call.args, call.kwargs)
+        self.is_quiet = False
+        if self.trouble:
+            return out
+        arrays = [t._array if isinstance(t, TensorBase) else t for t in tensors]
+        if is_ordinary_write(op, arrays):
+            arrays, before = in_memory_order(arrays, before)
+            plain = Number not in map(type, (*arrays, *leaves_of(attrs))) and self.keeps_steps
+            tape = taped_write(op, arrays, attrs, before) if plain else None
+            self.add(WriteStep(op, arrays, attrs, target._version_cell(), tape), arrays, attrs)
+        elif op.name != "copy" or not self.add_copy(call, target, arrays[1]):
+            step = CallStep(call, *self.without_history((call.args, call.kwargs)), [])
+            self.add(step, step.args, step.kwargs)
+        return out
+
+    def add_copy(self, call: Call, target: Any, source: Any) -> bool:
+        """A write of nothing but values, as a step without Python, if it can be one."""
+        given = leaves_of((call.args, call.kwargs))
+        if target._special or Number in map(type, given) or not self.keeps_steps:
+            return False
+        tape = taped_copy(target._array, source)
+        if tape is None:
+            return False
+        step = CopyStep(call, *self.without_history((call.args, call.kwargs)), target, tape)
+        self.trace.add(step.name, step.args, step.kwargs)
+        self.steps.append(step)
+        return True
+
+    def add(self, step: Step, *given: Any) -> None:
+        """Append a step; what it is given may have numbers in it."""
+        if self.has_numbers and any([type(v) is Number for v in leaves_of(given)]):
+            step = NumberStep(step)
+        self.steps.append(step)
+
+    def in_arrays(self, op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Operands with arrays in the place of numbers, where that comes to the same."""
+        dtypes = {t._array.dtype for t in tensors if isinstance(t, TensorBase)}
+        dtype = dtypes.pop() if len(dtypes) == 1 else None
+        if not op.elementwise or dtype not in (np.float32, np.float64):
+            return tensors
+        return tuple([self.as_array(t, dtype) if type(t) is Number else t for t in tensors])
+
+    def as_array(self, value: Number, dtype: Any) -> Any:
+        key = id(value), dtype
+        if key not in self.number_arrays:
+            array = np.array(float.__pos__(value), dtype)
+            self.take_over([array])
+            self.number_arrays[key] = NumberFill(value, array)
+        return wrap(self.number_arrays[key].made[0])
+
+    def option(self, group: Any, key: str, value: Any) -> None:
+        """The call sets an option of an optimizer."""
+        if not self.is_inside and not self.trouble:
+            if isinstance(value, TensorBase):
+                self.give_up("it sets an option of an optimizer to a tensor")
+            self.steps.append(OptionStep(group, key, value))
+
+    def may_write(self, t: Any) -> None:
+        """What is done next may change a tensor."""
+        if not t._special:
+            self.before.keep(t)
+
+    def write_into(self, t: Any) -> None:
+        self.may_write(t)
+        self.written.add(id(memory(t._array)))
+        self.kept.append(memory(t._array))  # another one would get its id
+
+    def take_over(self, made: list[Any]) -> None:
+        for array in made:
+            self.made[id(memory(array))] = memory(array)
+            self.trace.made(memory(array))
+
+    # ------------------------------------------------------------------ whole functions
+
+    def read(self, t: TensorBase) -> None:
+        self.give_up("a value is handed to Python")
+
+    def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run a function that is to be called again as it is."""
+        args = tuple([list(a) if hasattr(a, "__next__") else a for a in args])
+        places = getattr(function, "overwrites", None)
+        target = None if places is None or self.trouble else args[places[0]]
+        if not self.trouble:
+            self.trace.add(function.__name__, args, kwargs)
+            self.note_gradients()
+            if target is not None:
+                self.forget_values(target)
+            owner = getattr(function, "__self__", None)
+            for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
+                if isinstance(value, TensorBase):
+                    self.meet(value, function.__name__)
+                    self.write_into(value)
+                    if value._gradient is not None:
+                        self.may_write(value._gradient)
+                elif isinstance(value, Generator):
+                    self.before.take_generator(value)
+                elif isinstance(value, np.ndarray):
+                    self.check_origin(value, f"{function.__name__} is given an array")
+                elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
+                    self.before.take_object(value)
+                    if function.__name__ != "zero_grad" or not to_none(args, kwargs):
+                        forget_memory()  # there is room for copies in what was dropped
+                        self.before.keep_object(value)
+            is_optimizer = bool(args) and hasattr(args[0], "param_groups")
+            if is_optimizer and function.__name__ == "zero_grad" and to_none(args, kwargs):
+                self.note_cleared(args[0])
+            if is_optimizer and any([callable(a) for a in (*args[1:], *kwargs.values())]):
+                self.give_up("an optimizer is given a closure")
+        before, WATCHING.done = WATCHING.done, []
+        self.is_inside = self.is_quiet = True
+        try:
+            with modes_set_to(()):
+                if target is not None:
+                    given = leaves_of((args, kwargs))
+                    out, tape = taped_draw(lambda: function(*args, **kwargs), given, target._array)
+                elif hasattr(function, "draws") and not self.trouble:
+                    given = leaves_of((args, kwargs))
+                    out, tape = taped_draw(lambda: function(*args, **kwargs), given)
+                else:
+                    out, tape = function(*args, **kwargs), None
+        finally:
+            updates, WATCHING.done = WATCHING.done, before
+            self.is_inside = self.is_quiet = False
+        if not self.trouble:
+            given = self.without_history((args, kwargs))
+            step = WholeStep(function, *given)
+            if target is not None and tape is not None:
+                step = RedrawStep(function, *given, target, tape)
+                step.name = args[places[1]]
+            elif updates and is_all_of(args[0], updates):
+                step = UpdateStep(function, args, kwargs)
+                step.updates = updates
+            if not isinstance(step, RedrawStep):
+                step.tape, step.draws = tape, tape is not None
+                step.made = [array for array in arrays_in(out) if not self.is_known(array)]
+                self.take_over(step.made)
+            self.add(step, args, kwargs)
+            for t in (*self.others.values(), *self.leaves.values()):
+                self.gradients[id(t)] = Earlier(t._gradient)
+        return out
+
+    def forget_values(self, t: Any) -> None:
+        """A tensor is about to be overwritten: what it holds does not matter, unless it did."""
+        if not self.is_known(t._array):
+            self.take_over([t._array])  # made for this
+        elif not t._special and t._array is memory(t._array) and not self.is_made(t._array):
+            used = [memory(each._array) for each in self.externals.values()]
+            if not any([owner is t._array for owner in used]):
+                self.before.keep_none_of(t)
+
+    def note_cleared(self, optimizer: Any) -> None:
+        """Gradients that are as they were are forgotten: what they were does not matter."""
+        was = {id(t): earlier for t, earlier in self.at_start}
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if id(p) not in was or was[id(p)].is_still(p._gradient):
+                    self.cleared.add(id(p))
+
+    def note_gradients(self) -> None:
+        """A step for the leaves whose `.grad` is another tensor than before."""
+        changed = []
+        for key, t in {**self.others, **self.leaves}.items():
+            if not self.gradients[key].is_still(t._gradient):
+                self.gradients[key] = Earlier(t._gradient)
+                changed.append((t, t._gradient))
+                if t._gradient is not None and t._gradient._special:
+                    self.give_up("a gradient is no ordinary tensor")
+                elif t._gradient is not None:
+                    self.check_origin(t._gradient._array, "a leaf gets a gradient")
+        if changed:
+            self.steps.append(GradientStep(changed))
+
+    def gradients_before(self, looks: bool) -> list[tuple[Any, Any]]:
+        """The leaves for which it matters what `.grad` was before: it was read, added to, or set.
+        `looks`: somebody names `.grad`, and may ask whether there is one."""
+        found = []
+        for t, earlier in self.at_start:
+            before = earlier.now()
+            is_plain = before is not None and not before._special
+            if is_plain and id(before) in self.externals:
+                found.append((t, before))
+                continue
+            if id(t) in self.cleared:
+                continue
+            if earlier.known is None:
+                matters = looks or t._gradient is not None
+            else:  # what was written into is still there
+                matters = is_plain and id(memory(before._array)) in self.written
+            if matters:
+                found.append((t, before))
+        return found
+
+    def needed_steps(self, steps: list[Step]) -> list[Step]:
+        """Steps without those that later ones make up for."""
+        kept: list[Step] = []
+        for i, step in enumerate(steps):
+            if isinstance(step, FillStep) and id(memory(step.made[0])) not in self.written:
+                continue
+            if is_zero_grad(step):
+                following = next((s for s in steps[i + 1 :] if sees_gradients(s)), None)
+                if isinstance(following, GradientStep):
+                    following.forget_others(step.args[0])
+                    continue
+            kept.append(step)
+        return kept
+
+    def known_numbers(self) -> dict[int, float]:
+        """What is in arrays of one float that are filled once and for all, by address."""
+        fills = [step.made[0] for step in self.steps if isinstance(step, FillStep)]
+        return {
+            address(x): x.item()
+            for x in fills
+            if memory(x).size == 1 and x.dtype.char in "fd" and id(memory(x)) not in self.written
+        }
+
+    def without_history(self, value: Any) -> Any:
+        """Tensors of this call replaced by others with the same memory and version."""
+        if isinstance(value, TensorBase):
+            if not self.is_made(value._array):
+                return value
+            alias = wrap(value._array)
+            alias._cell = value._version_cell()
+            return alias
+        if isinstance(value, (list, tuple)):
+            made = [self.without_history(v) for v in value]
+            return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        if isinstance(value, dict):
+            return {key: self.without_history(v) for key, v in value.items()}
+        return value

@@ -1,0 +1,194 @@
+"""What Python does in a call that is recorded: which functions run, and what they do outside.
+
+Python's own hook for profilers tells of every function that is called, those in C as well. Who
+writes to a file or asks for the time does what a replay would not do. And a call in which nothing
+of Python's can have been changed may be made a second time, should its replay differ.
+"""
+
+from __future__ import annotations
+
+import datetime
+import dis
+import functools
+import io
+import os
+import socket
+import sys
+import time
+import types
+from typing import Any
+
+from ...core.base import PACKAGE, TensorBase
+from ..breaks.calls import Place, place_in
+from .guards import is_library_file, names_in
+from .instrumented import is_instrumented, original_of
+
+# What is done to something that was there before, by the names of methods in C.
+CHANGES = frozenset(
+    """
+    append appendleft extend extendleft insert add update setdefault pop popleft popitem remove
+    discard clear sort reverse rotate put send set __setitem__ __delitem__ __setattr__ setattr
+    """.split()
+)
+WRITES = frozenset(("write", "writelines", "truncate", "send", "sendall", "sendto"))
+CLOCKS = frozenset(
+    id(f)
+    for f in (
+        *(time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic),
+        *(time.monotonic_ns, time.process_time, time.process_time_ns, time.sleep),
+    )
+)
+ASKS = frozenset((id(open), id(os.open), id(os.read), id(input), id(os.urandom), id(os.system)))
+KNOWN = frozenset(("builtins", "math", "cmath", "operator", "itertools", "functools", "_operator"))
+STORES = frozenset(
+    """
+    STORE_ATTR DELETE_ATTR STORE_SUBSCR DELETE_SUBSCR STORE_SLICE STORE_GLOBAL DELETE_GLOBAL
+    """.split()
+)
+
+
+class Heard:
+    """A stream that tells a recorder when something is written to it."""
+
+    def __init__(self, stream: Any, recorder: Any) -> None:
+        self.stream = stream
+        self.recorder = recorder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> Any:
+        self.recorder.give_up("it prints")
+        return self.stream.write(text)
+
+
+def unnoticed(method: Any) -> Any:
+    """A method of a recorder in which nothing of the user's runs: there is a lot going on."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any) -> Any:
+        hook = self.hook
+        if hook is None:
+            return method(self, *args)
+        self.hook = None
+        sys.setprofile(None)
+        try:
+            return method(self, *args)
+        finally:
+            self.hook = hook
+            sys.setprofile(hook)
+
+    return call
+
+
+class Noticing:
+    """A block in which a recorder is told what Python does. Where a profiler is on, it is not."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+        self.seen: set[types.CodeType] = set()  # that ran, as it ran
+        self.codes: set[types.CodeType] = set()  # of the functions that ran
+        self.others: set[types.CodeType] = set()  # those that are not of this package
+        self.places: dict[types.CodeType, Place] = {}  # by those of the user: what led to them
+        self.is_blind = sys.getprofile() is not None
+        self.acts = self.is_blind  # something of Python's may have been changed
+
+    def __enter__(self) -> Noticing:
+        if not self.is_blind:
+            self.recorder.hook = self.hook()
+            sys.setprofile(self.recorder.hook)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not self.is_blind:
+            sys.setprofile(None)
+            self.recorder.hook = None
+            self.acts = self.acts or any(map(stores, self.codes))
+
+    def places_of(self, name: str) -> list[Place]:
+        """Where functions are called that name a variable or an `.attribute`."""
+        name = name.removeprefix(".")
+        found = [place for code, place in self.places.items() if name in names_in(code)]
+        return [place for place in found if place.line]
+
+    def executed(self) -> set[types.CodeType] | None:
+        """The functions that ran; None if that is not known."""
+        return None if self.is_blind else self.codes
+
+    def hook(self) -> Any:
+        """What Python calls, very often."""
+        codes, others = self.seen, self.others
+
+        def notice(frame: Any, event: str, function: Any) -> None:
+            if event == "c_call":
+                if frame.f_code in others:
+                    self.notice_call(frame, function)
+            elif event == "call" and frame.f_code not in codes:
+                self.notice_code(frame)
+
+        return notice
+
+    def notice_code(self, frame: Any) -> None:
+        """A function runs for the first time."""
+        code = frame.f_code
+        self.seen.add(code)
+        self.codes.add(original_of(code))
+        if not code.co_filename.startswith(PACKAGE):
+            self.others.add(code)
+            if not is_library_file(code.co_filename):
+                self.places[original_of(code)] = place_in(self.recorder.body, frame)
+        state = self.recorder.state
+        if state is not None and is_instrumented(code):
+            state.started(code)
+        elif state is not None and code in self.others and not state.notice(frame):
+            self.seen.discard(code)  # this time it was not the user's code that called it
+
+    def notice_call(self, frame: Any, function: Any) -> None:
+        """A function in C is called by somebody else than this package."""
+        owner = getattr(function, "__self__", None)
+        name = getattr(function, "__name__", "")
+        if isinstance(owner, TensorBase):
+            return
+        reason = ""
+        if name in WRITES and isinstance(owner, (io.IOBase, socket.socket)):
+            reason = "it writes to a file"
+        elif id(function) in CLOCKS or (name in ("now", "today", "utcnow") and is_date(owner)):
+            reason = "it asks for the time"
+        elif id(function) in ASKS:
+            reason = f"it calls {name}()"
+        if reason:
+            if is_asked_by_user(frame):
+                self.recorder.give_up(reason)
+                self.acts = True
+        elif not self.acts and not is_library_file(frame.f_code.co_filename):
+            module = getattr(function, "__module__", None) or ""
+            is_known = module.partition(".")[0] in (*KNOWN, "tapegrad", "torch", "numpy", "")
+            self.acts = name in CHANGES or not is_known
+
+
+def is_date(owner: Any) -> bool:
+    return isinstance(owner, type) and issubclass(owner, datetime.date)
+
+
+def is_asked_by_user(frame: Any) -> bool:
+    """Whether it is not this package that wants something of Python's library."""
+    while frame is not None and is_library_file(frame.f_code.co_filename):
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            return False
+        frame = frame.f_back
+    return frame is not None
+
+
+@functools.lru_cache(4096)  # every cell of a notebook has new code objects
+def stores(code: types.CodeType) -> bool:
+    """Whether a function of the user's sets attributes, elements or variables of others."""
+    if is_library_file(code.co_filename):
+        return False
+    for step in dis.get_instructions(code):
+        # `.grad` a recorder sees by itself, and attributes in __init__ are those of something new.
+        harmless = step.opname == "STORE_ATTR" and code.co_name == "__init__"
+        if step.opname in STORES and step.argval != "grad" and not harmless:
+            return True
+        if step.opname == "STORE_DEREF" and step.argval in code.co_freevars:
+            return True
+    return False

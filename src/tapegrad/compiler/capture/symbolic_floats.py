@@ -1,0 +1,200 @@
+"""Python's numbers among the arguments of a recorded call, where they change from call to call.
+
+A `Number` is the float that it looks like. What is computed from it is another `Number`, which
+knows how, and so an op that gets one is run again with what the number is by then. Who looks at its
+value (`if t > 1`, `int(t)`, `math.sqrt(t)`) cannot be told about later ones: such numbers are part
+of the signature instead, as they were before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ...api.tensor.conversion import python_number
+from ..program.steps import Step
+
+# They look at values to refuse those that no dtype holds, or to see whether it is a default.
+LOOKS = frozenset(("refuse_overflow", "same"))
+LARGEST = 1e30  # beyond, dtypes have a word in it
+
+
+class Number(float):
+    """A float whose later values can be told."""
+
+    recorder: Any = None
+    operation: Callable[..., Any] | None = None  # how it is computed; None: it is an argument
+    parts: tuple[Any, ...] = ()
+    current: float = 0.0  # of an argument, in the call that is being replayed
+
+    def now(self) -> float:
+        """What it is in the call that is being replayed."""
+        if self.operation is None:
+            return self.current
+        return float(self.operation(*[now(part) for part in self.parts]))
+
+    def read(self) -> None:
+        """Somebody looks at the value."""
+        recorder = self.recorder
+        if recorder is not None and not recorder.is_quiet:
+            if sys._getframe(2).f_code.co_name not in LOOKS:
+                recorder.looks_at_numbers = True
+
+
+class Read:
+    """A value of a tensor that is returned, and that nobody does anything else with."""
+
+    current: Any = None
+
+    def now(self) -> Any:
+        return self.current
+
+
+def number(value: float, recorder: Any) -> Number:
+    made = Number(value)
+    made.recorder = recorder
+    made.current = value
+    return made
+
+
+def now(value: Any) -> Any:
+    """A value with the numbers in it as they are in the call that is being replayed."""
+    if type(value) is Number or type(value) is Read:
+        return value.now()
+    if isinstance(value, (list, tuple)):
+        made = [now(v) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    if isinstance(value, dict):
+        return {key: now(v) for key, v in value.items()}
+    return value
+
+
+def lifted(name: str) -> Callable[..., Any]:
+    """Arithmetic whose result is a Number."""
+    operation = getattr(float, name)
+
+    def method(self: Number, *others: Any) -> Any:
+        value = operation(self, *others)
+        if type(value) is not float:
+            return value  # NotImplemented; or complex: a power of something negative
+        made = number(value, self.recorder)
+        made.operation, made.parts = operation, (self, *others)
+        return made
+
+    return method
+
+
+def looking(name: str) -> Callable[..., Any]:
+    """A method that gives the value away."""
+    operation = getattr(float, name)
+
+    def method(self: Number, *others: Any) -> Any:
+        self.read()
+        return operation(self, *others)
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow", "mod", "floordiv"):
+    setattr(Number, f"__{_name}__", lifted(f"__{_name}__"))
+    setattr(Number, f"__r{_name}__", lifted(f"__r{_name}__"))
+for _name in ("__neg__", "__pos__", "__abs__"):
+    setattr(Number, _name, lifted(_name))
+for _name in (
+    *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__hash__"),
+    *("__int__", "__float__", "__trunc__", "__round__", "__floor__", "__ceil__", "__format__"),
+    *("__repr__", "__str__", "__divmod__", "__rdivmod__", "is_integer", "as_integer_ratio", "hex"),
+):
+    setattr(Number, _name, looking(_name))
+
+
+class NumberFill(Step):
+    """A number where kernels in C look for it."""
+
+    name = "number"
+
+    def __init__(self, value: Number, array: Any) -> None:
+        self.value = value
+        self.made = [array]
+
+    def run(self) -> None:
+        self.made[0][...] = self.value.now()
+
+
+class NumberStep(Step):
+    """A step with numbers in it."""
+
+    PLACES = ("arrays", "attrs", "args", "kwargs")
+
+    def __init__(self, step: Any) -> None:
+        self.step = step
+        self.name = step.name
+        self.made = step.made
+        self.has_effects = step.has_effects
+        given = {place: getattr(step, place) for place in self.PLACES if hasattr(step, place)}
+        self.given = {
+            place: list(value) if place == "arrays" else value for place, value in given.items()
+        }
+
+    def reads(self) -> list[Any]:
+        found: list[Any] = self.step.reads()
+        return found
+
+    def run(self) -> None:
+        for place, value in self.given.items():
+            setattr(self.step, place, now(value))
+        self.step.run()
+
+
+class ReadStep(Step):
+    """A value that is read to be returned."""
+
+    name = "item"
+
+    def __init__(self, array: Any, value: Any, place: Any) -> None:
+        self.array = array
+        self.place = place
+        self.made: list[Any] = []
+        place.current = value
+
+    def reads(self) -> list[Any]:
+        return [self.array]
+
+    def run(self) -> None:
+        self.place.current = python_number(self.array)
+
+
+class OptionStep(Step):
+    """An option of an optimizer that a call sets."""
+
+    has_effects = True
+
+    def __init__(self, group: dict[str, Any], key: str, value: Any) -> None:
+        self.name = f"the option {key!r}"
+        self.group = group
+        self.key = key
+        self.value = value
+        self.made: list[Any] = []
+
+    def run(self) -> None:
+        self.group[self.key] = now(self.value)
+
+
+class Options(dict[str, Any]):
+    """A group of an optimizer's parameters that tells a recorder what is set in it."""
+
+    def __init__(self, group: dict[str, Any], recorder: Any) -> None:
+        super().__init__(group)
+        self.group = group
+        self.recorder = recorder
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        plain = float.__pos__(value) if type(value) is Number else value
+        super().__setitem__(key, plain)
+        self.group[key] = plain
+        self.recorder.option(self.group, key, value)
+
+    def update(self, *others: Any, **values: Any) -> None:
+        for key, value in dict(*others, **values).items():
+            self[key] = value

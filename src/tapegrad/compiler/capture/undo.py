@@ -1,0 +1,333 @@
+"""What tensors, optimizers and generators were like before a call, so that it can be run again.
+
+Of a tensor that is only looked at a fingerprint is enough: it tells whether something changed it
+behind our back. What is about to be written is copied first, and that copy is all there is: when
+the call is undone, it changes places with the values of now, with which the replay is compared.
+"""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+
+from ...core.base import TensorBase
+from ...core.strides import memory
+from ...kernels.cpu import KERNELS
+from ...ops.draws.generators import default_generator
+
+PIECE = 1 << 16  # elements that change places at a time
+LARGE_PIECE = 1 << 20  # bytes
+PLAIN = (bool, int, float, complex, str, type(None))
+
+
+class Earlier:
+    """What `.grad` of a leaf was. A call that forgets it has its memory: nothing keeps it here."""
+
+    def __init__(self, gradient: Any) -> None:
+        self.known = None if gradient is None else weakref.ref(gradient)
+
+    def now(self) -> Any:
+        """The gradient; None if there was none, or if it was forgotten."""
+        return None if self.known is None else self.known()
+
+    def is_still(self, gradient: Any) -> bool:
+        return self.now() is gradient and (self.known is None) is (gradient is None)
+
+
+class Looked(weakref.ref[Any]):
+    """Memory that is only looked at, as long as it is there: its fingerprint."""
+
+    __slots__ = ("key", "mark")
+
+    def __new__(cls, owner: Any, gone: Any) -> Looked:
+        return super().__new__(cls, owner, gone)
+
+    def __init__(self, owner: Any, gone: Any) -> None:
+        super().__init__(owner, gone)
+        self.key = id(owner)
+        self.mark = fingerprint(owner)
+
+
+class Print:
+    """What an array was, where it is enough to tell another one from it."""
+
+    def __init__(self, array: Any) -> None:
+        # Piece by piece, so that no copy of all is needed to have the elements in order.
+        marks = [fingerprint(np.ascontiguousarray(piece)) for piece in pieces_of(array)]
+        self.mark = marks, array.shape, array.dtype
+        self.owner = id(memory(array))
+
+
+def pieces_of(array: Any) -> list[Any]:
+    """An array in pieces of about a megabyte, which depend on its shape alone."""
+    if array.ndim == 0 or array.nbytes <= LARGE_PIECE:
+        return [array]
+    rows = LARGE_PIECE * len(array) // array.nbytes
+    if not rows:
+        return [piece for row in array for piece in pieces_of(row)]
+    return [array[start : start + rows] for start in range(0, len(array), rows)]
+
+
+def is_same_as(array: Any, after: Any) -> bool:
+    """Whether an array has the values of another one, which may be known by its print alone."""
+    if type(after) is Print:
+        return Print(array).mark == after.mark
+    return same_bits(array, after)
+
+
+class Snapshots:
+    """Everything that a recorded call met and that was there before."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, tuple[Any, Any]] = {}  # by id of the owner: it, and a copy
+        prints: dict[int, Looked] = {}
+        self.prints = prints  # likewise, of what is only looked at
+        self.gone = lambda known: prints.pop(known.key, None)  # its id may be another's then
+        self.met: dict[int, tuple[Any, Any]] = {}  # the tensors, and the arrays that they had
+        self.gradients: list[tuple[Any, Earlier]] = []  # of leaves
+        self.objects: dict[int, tuple[Any, Any]] = {}
+        self.overwritten: set[int] = set()  # ids of owners whose values do not matter
+        self.random = default_generator.get_state()
+        self.generators: dict[Any, Any] = {}  # others that the call draws from: their states
+
+    def take_generator(self, generator: Any) -> None:
+        if generator is not default_generator and generator not in self.generators:
+            self.generators[generator] = generator.get_state()
+
+    def has(self, owner: Any) -> bool:
+        return id(owner) in self.arrays or id(owner) in self.prints
+
+    def look(self, t: Any) -> None:
+        """A tensor that the call uses, or may change behind our back."""
+        self.look_at(memory(t._array))
+        self.meet(t)
+
+    def meet(self, t: Any) -> None:
+        if id(t) not in self.met:
+            self.met[id(t)] = (t, t._array)
+
+    def look_at(self, owner: Any) -> None:
+        if not self.has(owner):
+            self.prints[id(owner)] = Looked(owner, self.gone)
+
+    def keep(self, t: Any) -> None:
+        """A tensor that is about to be written."""
+        owner = memory(t._array)
+        if self.prints.pop(id(owner), None) is not None:
+            self.arrays[id(owner)] = (owner, copy_of(owner))
+            self.meet(t)
+
+    def keep_none_of(self, t: Any) -> None:
+        """A tensor that is about to be overwritten, before anything looked at it."""
+        if self.prints.pop(id(t._array), None) is not None:
+            self.arrays[id(t._array)] = (t._array, None)
+            self.overwritten.add(id(t._array))
+            self.meet(t)
+
+    def take_gradient(self, t: Any) -> None:
+        self.gradients.append((t, Earlier(t._gradient)))
+        if t._gradient is not None and not t._gradient._special:
+            self.look_at(memory(t._gradient._array))
+
+    def take_object(self, owner: Any) -> None:
+        """An optimizer or a scheduler: its numbers, and the tensors of its state."""
+        if id(owner) in self.objects:
+            return
+        self.objects[id(owner)] = (owner, remembered(owner))
+        for t in tensors_of(owner):
+            if not t._special:
+                self.look(t)
+        optimizer = getattr(owner, "optimizer", None)
+        if optimizer is not None:
+            self.take_object(optimizer)
+
+    def keep_object(self, owner: Any) -> None:
+        """An optimizer that is about to change its parameters, and perhaps their gradients."""
+        for t in tensors_of(owner):
+            for each in (t, t._gradient):
+                if each is not None and not each._special:
+                    self.keep(each)
+
+    def changed_unseen(self, apart: Container[int] = ()) -> str:
+        """Something that was written without our noticing; "" if there is no such thing."""
+        for key, known in list(self.prints.items()):
+            owner = known()
+            if owner is not None and key not in apart and fingerprint(owner) != known.mark:
+                return f"a tensor of shape {tuple(owner.shape)}"
+        return ""
+
+    def undo(self, for_good: bool, by_prints: bool = False) -> Done:
+        """Everything as it was; what it is now is returned. Unless `for_good`, it can be undone a
+        second time. `by_prints`: it can, once it was kept again, and what is returned cannot be
+        done."""
+        done = Done(self, by_prints)
+        for key, (owner, before) in self.arrays.items():
+            if key in self.overwritten:
+                done.arrays[key] = (owner, Print(owner) if by_prints else copy_of(owner))
+            elif before is None or not owner.flags.writeable:
+                done.arrays[key] = (owner, owner)
+            elif by_prints:
+                done.arrays[key] = (owner, Print(owner))
+                owner[...] = before
+                self.arrays[key] = (owner, None)
+            elif for_good:
+                change_places(owner, before)
+                done.arrays[key] = (owner, before)
+            else:
+                done.arrays[key] = (owner, copy_of(owner))
+                owner[...] = before
+        for t, earlier in self.gradients:
+            t._gradient = earlier.now()
+        for _, values in self.objects.values():
+            put_back(values)
+        default_generator.set_state(self.random)
+        for generator, state in self.generators.items():
+            generator.set_state(state)
+        return done
+
+    def keep_again(self) -> None:
+        """Copies of what is about to be written a second time."""
+        for key, (owner, before) in self.arrays.items():
+            if before is None and key not in self.overwritten:
+                self.arrays[key] = (owner, copy_of(owner))
+
+
+class Done:
+    """What a call did to what was there before it."""
+
+    def __init__(self, before: Snapshots, by_prints: bool) -> None:
+        self.before = before
+        self.arrays: dict[int, tuple[Any, Any]] = {}  # as those of the snapshots
+        # A replay makes others: these are kept by somebody else, by us (`GradientStep.let_go`).
+        self.gradients = [(t, t._gradient) for t, _ in before.gradients]
+        if by_prints:
+            self.gradients = [
+                (t, None if g is None else Print(g._array)) for t, g in self.gradients
+            ]
+        objects = before.objects.items()
+        self.objects = {key: (owner, remembered(owner)) for key, (owner, _) in objects}
+        self.random = default_generator.get_state()
+        self.generators = {each: each.get_state() for each in before.generators}
+
+    def do(self) -> None:
+        """Do it again, whatever was done in between."""
+        for owner, after in self.arrays.values():
+            if owner.flags.writeable:
+                owner[...] = after
+        for t, gradient in self.gradients:
+            t._gradient = gradient
+        for _, values in self.objects.values():
+            put_back(values)
+        default_generator.set_state(self.random)
+        for generator, state in self.generators.items():
+            generator.set_state(state)
+
+    def is_same(self, now: Any, after: Any) -> bool:
+        """Whether a gradient has the values that the call gave it."""
+        if now is None or after is None:
+            return now is after
+        if type(after) is Print:
+            owner = memory(now._array)
+            was_there = id(owner) == after.owner and self.before.has(owner)  # as below
+            return was_there or is_same_as(now._array, after)
+        if memory(now._array) is memory(after._array):  # it was there, and added to: see `arrays`
+            return self.before.has(memory(now._array))
+        return same_bits(now._array, after._array)
+
+    def differs(self, apart: Container[int]) -> str:
+        """The first thing that is something else now.
+
+        `apart` has the ids of memory that does not count: a replay's own.
+        """
+        for key, (owner, after) in self.arrays.items():
+            if key not in apart and not is_same_as(owner, after):
+                return f"a tensor of shape {tuple(owner.shape)}"
+        unseen = self.before.changed_unseen(apart)
+        if unseen:
+            return unseen
+        for t, gradient in self.gradients:
+            if not self.is_same(t._gradient, gradient):
+                return "a gradient"
+        for owner, values in self.objects.values():
+            mine, others = [v[2] for v in values], [v[2] for v in remembered(owner)]
+            if not all([a is b or a == b for a, b in zip(mine, others, strict=True)]):
+                return f"the state of {type(owner).__name__}"
+        for generator, state in ((default_generator, self.random), *self.generators.items()):
+            if not same_bits(state._array, generator.get_state()._array):
+                return "the state of the random numbers"
+        return ""
+
+
+def fingerprint(array: Any) -> int:
+    """A number that other values would not have; any NaN is as good as another."""
+    if KERNELS is not None and array.flags.forc:
+        return int(KERNELS.fingerprint(array))
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def copy_of(owner: Any) -> Any:
+    """A copy in memory that can be given back: small pieces of malloc's stay with the process."""
+    if KERNELS is not None and type(owner) is np.ndarray and owner.flags.c_contiguous:
+        return KERNELS.copied(owner)
+    return owner.copy(order="K")
+
+
+def change_places(a: Any, b: Any) -> None:
+    """The values of one array for those of another."""
+    if a.flags.forc and a.strides == b.strides:
+        a, b = a.reshape(-1, order="A"), b.reshape(-1, order="A")
+        pieces: Any = [slice(start, start + PIECE) for start in range(0, a.size, PIECE)]
+    else:
+        pieces = [...]
+    for piece in pieces:
+        held = a[piece].copy()
+        a[piece] = b[piece]
+        b[piece] = held
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two arrays have the same bits, except that any NaN is as good as another."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a is b:
+        return True
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    word = np.uint64 if a.nbytes % 8 == 0 else np.uint8
+    if np.array_equal(a.reshape(-1).view(word), b.reshape(-1).view(word)):
+        return True
+    if a.dtype.kind not in "fcV":
+        return False
+    other = ~((a != a) & (b != b))  # where one of them is a number
+    return bool(np.array_equal(a[other].view(np.uint8), b[other].view(np.uint8)))
+
+
+def remembered(owner: Any) -> list[tuple[Any, Any, Any]]:
+    """(dict, key, value) of every plain number that an optimizer or scheduler keeps."""
+    found: list[tuple[Any, Any, Any]] = []
+    dicts = [vars(owner), *getattr(owner, "param_groups", ())]
+    dicts += [own for own in getattr(owner, "state", {}).values() if isinstance(own, dict)]
+    for each in dicts:
+        for key, value in each.items():
+            if isinstance(value, PLAIN):
+                found.append((each, key, value))
+            elif isinstance(value, (list, tuple)) and all([isinstance(v, PLAIN) for v in value]):
+                found.append((each, key, type(value)(value)))
+    return found
+
+
+def put_back(values: list[tuple[Any, Any, Any]]) -> None:
+    for each, key, value in values:
+        each[key] = list(value) if type(value) is list else value
+
+
+def tensors_of(owner: Any) -> list[Any]:
+    """The parameters of an optimizer and the tensors of its state."""
+    found = [p for group in getattr(owner, "param_groups", ()) for p in group["params"]]
+    for own in getattr(owner, "state", {}).values():
+        if isinstance(own, dict):
+            found += [t for t in own.values() if isinstance(t, TensorBase)]
+    return found

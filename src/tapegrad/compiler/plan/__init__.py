@@ -1,0 +1,1 @@
+"""From recorded steps to fewer and cheaper ones: fusion, memory, native calls."""

@@ -1,0 +1,1 @@
+"""What was recorded: the steps of a call, and their replay."""

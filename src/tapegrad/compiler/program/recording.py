@@ -1,0 +1,470 @@
+"""A recorded call: its steps, what has to hold for them, and how they are run again."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.base import TensorBase, wrap
+from ...core.late_bound import TENSOR
+from ...core.strides import address, memory, strided
+from ...core.tensor_lists import same_gradients, same_tensors
+from ...errors import evidence
+from ...kernels.cpu import KERNELS
+from ...ops.draws.generators import default_generator
+from ...utils import _pytree as pytree
+from ..backward.of_results import Call, Outside, Pattern
+from ..backward.upstream import BehindStep, history, is_history
+from ..capture.arguments import ANY_FLOAT, OVERLAP, SAME_AS, around, described
+from ..capture.branches import Decision
+from ..capture.guards import Guards
+from ..capture.recorder import Recorder
+from ..capture.symbolic_floats import LARGEST, Number, now
+from ..capture.undo import same_bits
+from ..plan.early_release import is_large
+from ..plan.memory_plan import Plan, gifts, hand_on, movable, owners_of, settle
+from ..plan.native_calls import Segment, in_segments
+from .steps import GradientStep, timed
+
+if TYPE_CHECKING:
+    from ..capture.capture import Seen
+    from ..run.function import Compiled
+
+TIMED = 4  # replays with a clock beside them
+MOVED = "a tensor"
+HISTORY = 5  # where the key of an argument has what is behind it
+GRADIENTS = "what gradients there are before it"
+
+
+class NothingDone(Exception):
+    """A replay failed before it had changed anything that was there before."""
+
+
+class Recording:
+    """One signature of a compiled function: seen once, recorded, or not to be recorded."""
+
+    def __init__(self, key: Any, trigger: str) -> None:
+        self.key = key
+        self.trigger = trigger  # what led to it
+        self.called = evidence.here()  # and where
+        self.calls = 0
+        self.tries = 0  # that came to nothing
+        self.learned: list[Any] = []  # functions that Python calls unasked, to be instrumented
+        self.reason = ""  # why it runs as ordinary Python
+        self.refusal = ""  # the error, where that is not wanted
+        self.where: Any = None
+        self.guards: Guards | None = None
+        self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
+        self.run_steps: list[Callable[[], Any]] = []
+        self.all_steps: list[Any] = []  # where each call is checked
+        self.gradient_steps: list[GradientStep] = []
+        self.behind: list[BehindStep] = []  # what goes on behind the arguments
+        self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
+        self.gradients_before: list[tuple[Any, Any, Any]] = []  # of leaves, where that matters
+        self.optimizers: list[Groups] = []
+        # That the steps fill, by id; what was only needed in between is gone.
+        self.memory: Any = weakref.WeakValueDictionary()
+        self.trace = 0  # what the recorded call did
+        self.answers: list[bool] = []  # of values, that decided what it did
+        self.decided: Any = None  # the last one
+        self.draws_first = False  # random numbers, before that
+        self.missed = self.in_a_row = 0  # calls with other ones
+        self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
+        self.plan: Plan | None = None  # of what only kernels in C look at
+        self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
+        self.given: list[Any] = []  # those that were
+        self.results: list[Any] = []
+        self.repeated: dict[int, int] = {}  # places of results that are earlier ones, and of those
+        self.spec: Any = None
+        self.outside: Outside | None = None  # where results are differentiated later
+        self.seconds = 0.0  # that recording took
+        self.first_effect = 0  # the first step after which the call could not be made anew
+        self.replays = 0
+        self.times: list[float] = []  # of the steps, the least while they were timed
+        self.confirmed = False  # by a second recording, of other values
+        self.reachable: dict[int, Any] = {}  # by id: memory of tensors that the function knows
+        self.draws = False  # random numbers
+        self.was_confirmed = False  # it has been in use: what differs now was wrong before
+        self.next_check: float = 4  # replays, after which a call is compared: that is the 8th
+        self.last_right = 0  # replay that was compared
+        self.has_aliases = False  # arguments that are one tensor, or that overlap
+        self.numbers: dict[int, Number] = {}  # among the arguments, by their places
+        self.parts: list[tuple[Any, Compiled]] = []  # modules that are compiled apart
+        self.patterns: set[Pattern] = set()  # which results were differentiated together
+
+    def fail(self, reason: str, where: Any = None) -> None:
+        self.reason = reason
+        self.where = where
+        self.confirmed = False
+        self.run_steps, self.gradient_steps, self.inputs, self.behind = [], [], [], []
+        self.guards = None
+        self.externals, self.reachable = [], {}
+        self.outside = None
+
+    def take(self, seen: Seen, keeps_all: bool) -> None:
+        """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
+        recorder = seen.recorder
+        recorder.let_go()
+        recorder.dying = None
+        self.guards = seen.needed
+        self.trace = recorder.trace.sum
+        random = default_generator.get_state()._array
+        self.draws = not same_bits(recorder.before.random._array, random)
+        recorder.trace.order.clear()
+        self.answers = recorder.answers
+        self.inputs = seen.inputs
+        known = [memory(t._array) for t in seen.known_tensors(False) if not t._special]
+        self.reachable = {id(owner): owner for owner in known}
+        self.has_aliases = any([type(p) is tuple and p[0] in (SAME_AS, OVERLAP) for p in self.key])
+        self.numbers = seen.numbers
+        fills = list(recorder.number_arrays.values())
+        needed = [*fills, *recorder.needed_steps(recorder.steps)]
+        found = recorder.externals.values()
+        before = recorder.gradients_before(seen.looks_at_gradients())
+        self.gradients_before = [
+            (t, None, None) if g is None else (t, g._array, g._version_cell()) for t, g in before
+        ]
+        held = {id(g) for _, g in before}
+        self.externals = [(t, t._array, t._wants_grad) for t in found if id(t) not in held]
+        owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
+        self.optimizers = [Groups(each) for each in owners]
+        self.results = [as_result(recorder, r) for r in seen.results]
+        self.repeated = {}
+        places: dict[int, int] = {}
+        for i, r in enumerate(seen.results):
+            first = places.setdefault(id(r), i)
+            if first != i and isinstance(r, TensorBase):
+                self.repeated[i] = first
+                self.results[i] = self.results[first]
+        self.spec = seen.spec
+        self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
+        self.behind = recorder.behind
+        self.outside = seen.outside
+        for i in () if seen.outside is None else seen.outside.slots:
+            self.results[i]._node = None  # each call gets another one
+        read = [] if seen.outside is None else seen.outside.take(needed, seen.inputs)
+        if keeps_all:
+            self.all_steps = needed
+            read += [array for step in needed for array in step.made]
+        own = [r for i, r in enumerate(self.results) if i not in self.repeated]
+        made = [r for r in own if type(r) is Result]
+        kept = [*[r._array for r in made], *read]
+        moves = movable(needed, kept)
+        steps = in_segments(needed, kept, recorder.known_numbers())
+        self.plan = Plan(moves, steps)
+        passes = [] if seen.outside is None else list(seen.outside.passes.values())
+        settle([self.plan, *[each.plan for each in passes]])
+        for each in passes:
+            each.settle()
+        self.plan.forget()
+        del moves
+        self.note_memory(seen, needed, steps, made)
+        for each in passes:
+            each.steps = []
+        self.gifts = gifts(needed, steps, made, read)
+        hand_on(needed, kept)
+        self.given = []
+        for step in needed:
+            step.tape = None  # joined ones have taken its place
+        self.run_steps = [step.run for step in steps]
+        self.times = []
+        if not keeps_all:
+            recorder.forget()
+        effects = [i for i, step in enumerate(steps) if step.has_effects]
+        places = [i for i, step in enumerate(steps) if isinstance(step, Decision)]
+        self.first_effect = effects[0] if effects else len(steps)
+        if places:  # before the last of them nothing is done but that numbers are drawn
+            self.first_effect = max(self.first_effect, places[-1] + 1)
+            self.draws_first = any([step.has_effects for step in steps[: places[-1]]])
+            self.decided = steps[places[-1]]
+
+    def note_memory(self, seen: Seen, needed: list[Any], steps: list[Any], made: Any) -> None:
+        """Which memory is left that the steps fill, of which they know now what they need."""
+        passes = [] if seen.outside is None else list(seen.outside.passes.values())
+        known = [x for step in steps for x in arrays_of(step)]
+        known += [x for each in passes for run in each.run_steps for x in arrays_of(run.__self__)]
+        known += [x for each in passes for x in (*each.seeds, *each.gradients) if x is not None]
+        known += [x for step in self.all_steps for x in step.made]
+        known += [*[r.owner for r in made], *[t._array for t in seen.inputs if t is not None]]
+        owners = owners_of(known)
+        all_made = seen.recorder.made
+        self.memory = weakref.WeakValueDictionary(
+            {key: owner for key, owner in owners.items() if key in all_made}
+        )
+        fills = [*needed, *[step for each in passes for step in each.steps]]
+        filled = {id(memory(x)) for step in fills for x in step.made}
+        filled -= {id(r.owner) for r in made}  # soon somebody else's
+        self.filled = weakref.WeakValueDictionary(
+            {key: owner for key, owner in owners.items() if key in filled}
+        )
+
+    def suits(self, args: Any) -> bool:
+        """Whether arguments are like those that were recorded: `described`, a little faster."""
+        inputs = self.inputs
+        if len(args) != len(inputs) or not self.confirmed or around() != self.key[1]:
+            return False
+        if not args:
+            return True
+        if self.has_aliases:
+            return False  # `signature` looks closer
+        owners: list[int] = []
+        reachable, cls, ndarray = self.reachable, TENSOR.cls, np.ndarray
+        for value, static, part in zip(args, inputs, self.key[2:], strict=True):
+            if static is None:
+                if part is not ANY_FLOAT or type(value) is not float:
+                    if described(value, True) != part:
+                        return False
+                continue
+            # `has_stand_in`, without a call.
+            if type(value) is not cls or value._special or value.__dict__:
+                return False
+            if value._wants_grad is not part[4] or (part[4] and value._gradient is not None):
+                return False
+            if len(part) > HISTORY and (not is_history(value) or history(value) != part[HISTORY]):
+                return False
+            a, b = value._array, static._array
+            if a.shape != b.shape or a.dtype is not b.dtype or a.strides != part[3]:
+                return False
+            owner = a.base  # as in `memory`
+            while owner.__class__ is ndarray:
+                a, owner = owner, owner.base
+            if id(a) in reachable or id(a) in owners:
+                return False  # they may overlap
+            owners.append(id(a))
+        return True
+
+    def reachable_among(self, values: Any) -> list[Any]:
+        """Arguments in memory that the function can also reach: nothing may stand for them."""
+        found = []
+        for value, static in zip(values, self.inputs, strict=True):
+            if static is not None and isinstance(value, TensorBase):
+                array = value._array
+                if id(array if array.base is None else memory(array)) in self.reachable:
+                    found.append(value)
+        return found
+
+    def still_holds(self) -> str:
+        """What has changed since the recording; "" if nothing that matters has."""
+        guards: Any = self.guards
+        changed: str = guards.changed()
+        if changed:
+            return changed
+        if self.outside is not None and self.outside.patterns:
+            return "which of its results are used"
+        if not same_tensors(self.externals):
+            return MOVED
+        if self.gradients_before and not same_gradients(self.gradients_before):
+            return GRADIENTS
+        for optimizer in self.optimizers:
+            if not optimizer.holds():
+                return "the parameters of an optimizer"
+        return ""
+
+    def replay(self, values: list[Any]) -> Any:
+        if self.outside is None:
+            self.run(values)
+            return self.answer(None)
+        with self.outside.busy:
+            call = self.call_with(values, None)
+            self.run(values)
+            return self.answer(call)
+
+    def call_with(self, values: Any, random: Any) -> Call | None:
+        """What results that are differentiated later know about their call."""
+        if self.outside is None:
+            return None
+        if not self.outside.draws:
+            random = None
+        elif random is None:
+            random = default_generator.get_state()
+        return Call(self.outside.function, values, self.outside.spec, random)
+
+    def run(self, values: Any) -> None:
+        self.fill(values)
+        random = default_generator.get_state() if self.draws_first else None
+        done = 0
+        try:
+            if self.replays < TIMED:
+                for _ in timed(self.run_steps, self.times):
+                    done += 1
+            else:
+                for run in self.run_steps:
+                    run()
+                    done += 1
+        except Exception as error:
+            if done < self.first_effect:
+                if random is not None:
+                    default_generator.set_state(random)
+                raise NothingDone from error
+            raise
+        self.replays += 1
+        self.in_a_row = 0
+
+    def fill(self, values: Any) -> None:
+        """Copy the arguments to where the steps read them. The steps have their memory again."""
+        if self.outside is not None:
+            self.outside.leave()
+        for step in self.gradient_steps:
+            step.let_go()
+        while self.given:
+            self.given.pop().find_room()
+        if not self.inputs:
+            return
+        for static, value in zip(self.inputs, values, strict=True):
+            if static is not None:
+                static._array[...] = value._array
+        for i, argument in self.numbers.items():
+            if not -LARGEST < values[i] < LARGEST:
+                raise NothingDone
+            argument.current = values[i]
+        for step in self.behind:
+            if step.rehearsed is None and not step.bind(values):
+                raise NothingDone
+
+    def spoil(self, before: Any) -> None:
+        """Leave nothing in the steps' memory that one of them could take for a result of its call.
+
+        `before` has what was there before that call: some of it may be here by now.
+        """
+        for owner in self.filled.values():
+            if not before.has(owner) and owner.dtype.kind == "f" and owner.flags.writeable:
+                owner[...] = np.nan
+
+    def let_go(self) -> list[Any]:
+        """A call is made without the steps, which will fill their memory anew: it can do with it.
+
+        Gradients may be looked at before they are forgotten. Those that may go then are returned.
+        """
+        if self.outside is not None:
+            with self.outside.busy:
+                self.outside.leave()
+        if self.plan is not None:
+            self.plan.let_go()
+        gradients = [x for step in self.gradient_steps for x in step.reads()]
+        apart = {id(memory(x)) for x in gradients}
+        for key, owner in self.filled.items():
+            if key not in apart and is_large(owner):
+                KERNELS.let_go(owner)
+        return [each for step in self.gradient_steps for each in step.idle(self.filled)]
+
+    def replay_timed(self, values: list[Any], before: Any) -> None:
+        """The steps with a clock beside them, from memory that says nothing."""
+        self.fill(values)
+        self.spoil(before)
+        steps = timed(self.run_steps, self.times)
+        for _ in range(self.first_effect):
+            next(steps)
+        rest = self.run_steps[self.first_effect :]
+        if self.plan is not None and not any(map(is_segment, rest)):
+            self.plan.let_go()  # nothing in it is needed any more
+        before.keep_again()
+        for _ in steps:
+            pass
+
+    def answer(self, call: Call | None) -> Any:
+        """What the call returns, in new tensors."""
+        if self.spec is None and self.results[0] is None:
+            return None
+        copies: dict[int, Any] = {}
+        made: list[Any] = []
+        for i, r in enumerate(self.results):
+            first = self.repeated.get(i)
+            made.append(self.fresh(r, copies) if first is None else made[first])
+        if call is not None and self.outside is not None:
+            self.outside.attach(made, call)
+        return made[0] if self.spec is None else pytree.tree_unflatten(made, self.spec)
+
+    def fresh(self, result: Any, copies: dict[int, Any]) -> Any:
+        """A result as a new tensor; what was there before is returned as it is."""
+        if type(result) is not Result:
+            return now(result)
+        gift = self.gifts.get(id(result))
+        if gift is None:
+            return result.as_tensor(result.copy(copies))
+        self.given.append(gift)
+        return result.as_tensor(gift.give())
+
+
+class Result:
+    """A tensor that a recorded call returned."""
+
+    def __init__(self, t: Any) -> None:
+        self.held, self.at = [t._array], 0
+        self.owner = memory(t._array)
+        self.offset = address(t._array) - address(self.owner)
+        # Of no use any more, or replaced; a leaf has one of its own.
+        self._node = None if t._node is not None and t._node._is_leaf else t._node
+        self._slot = t._slot
+        self._wants_grad = t._wants_grad
+
+    @property
+    def _array(self) -> Any:
+        return self.held[self.at]
+
+    def as_tensor(self, array: Any) -> Any:
+        """A new tensor with the values of now; its history is over, as after any backward pass."""
+        made = wrap(array)
+        made._wants_grad = self._wants_grad
+        made._node = self._node
+        made._slot = self._slot
+        return made
+
+    def copy(self, copies: dict[int, Any]) -> Any:
+        """It lies in its memory as the recorded one does: views of the same memory stay that."""
+        owner = copies.get(id(self.owner))
+        if owner is None:
+            owner = copies[id(self.owner)] = self.owner.copy(order="K")
+        array = self._array
+        if array.dtype is not owner.dtype:  # the parts of complex numbers, say
+            return np.ndarray(array.shape, array.dtype, owner, self.offset, array.strides)
+        if array is not self.owner or owner.strides != array.strides:
+            owner = strided(np, owner, array.shape, array.strides, self.offset)
+        return owner
+
+
+def as_result(recorder: Recorder, value: Any) -> Any:
+    """What is returned by later calls: new tensors, except for those that were there before."""
+    if not isinstance(value, TensorBase) or not recorder.is_made(value._array):
+        return value
+    return Result(value)
+
+
+def arrays_of(step: Any) -> list[Any]:
+    """The arrays that a step knows of, as it is run."""
+    if isinstance(step, Segment):
+        alone = [x for one in step.alone.values() for x in (*one.made, *one.reads())]
+        return [*step.tape.kept, *alone]
+    return [*step.made, *step.reads()]
+
+
+def is_segment(run: Any) -> bool:
+    return isinstance(run.__self__, Segment)
+
+
+class Groups:
+    """How many parameters an optimizer has."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.count = self.count_now()
+        self.look()
+
+    def count_now(self) -> int:
+        return sum([len(group["params"]) for group in self.optimizer.param_groups])
+
+    def look(self) -> None:
+        groups = self.optimizer.param_groups
+        self.entries = [(vars(self.optimizer), "param_groups", groups)]
+        self.entries += [(group, "params", group["params"]) for group in groups]
+        self.lengths = [(each[2], len(each[2])) for each in self.entries]
+
+    def holds(self) -> bool:
+        if KERNELS is not None and KERNELS.as_before(self.entries, self.lengths):
+            return True
+        if self.count_now() != self.count:
+            return False
+        self.look()  # the lists are others: a state was loaded
+        return True

@@ -1,0 +1,1 @@
+"""What users are told about a compiled function: drawings and explanations."""

@@ -1,0 +1,112 @@
+"""A recorded program as a picture: `tapegrad.compile.explain(f).graph()`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.strides import memory
+from ...diagnose._graph.data import VERSION
+from ...diagnose._graph.picture import Graph
+from ...diagnose._graph.values import dtype_name
+from ..plan.native_calls import Outline, Segment
+from ..program.recording import Recording
+from ..program.steps import GradientStep, WholeStep
+from .explanation import spell_step
+
+
+def picture(recording: Recording, title: str) -> Graph:
+    """What runs in a call, last things first; its backward pass, where that is apart, behind it."""
+    outlines = outlines_of(recording.run_steps)
+    if recording.outside is not None:
+        whole = (True,) * len(recording.outside.slots)
+        outlines += outlines_of(recording.outside.passes[whole].run_steps)
+    names = names_in(recording)
+    nodes: list[dict[str, Any]] = []
+    edges: list[list[int]] = []
+    last: dict[int, int] = {}  # who filled a piece of memory last
+    for each in outlines:
+        for owner in each.reads:
+            if owner not in last and owner in names:
+                label, array, kind = names[owner]
+                last[owner] = len(nodes)
+                nodes.append(node_for(kind, "leaf" if kind == "Parameter" else "input", array))
+                nodes[-1]["name"] = label
+        sources = dict.fromkeys([last[owner] for owner in each.reads if owner in last])
+        edges += [[len(nodes), source, 0, i] for i, source in enumerate(sources)]
+        for owner in each.made:
+            last[owner] = len(nodes)
+        nodes.append(node_for(each.name, "op", None))
+        nodes[-1] |= {"shape": each.shape, "dtype": each.dtype and dtype_name(each.dtype)}
+    count = len(nodes)
+    nodes.reverse()
+    for i, node in enumerate(nodes):
+        node["id"] = i
+    edges = [[count - 1 - i, count - 1 - j, slot, position] for i, j, slot, position in edges]
+    read = {j for _, j, _, _ in edges}
+    return Graph(
+        {
+            "version": VERSION,
+            "title": title,
+            "root": [i for i in range(count) if i not in read],
+            "failed": None,
+            "error": None,
+            "nodes": nodes,
+            "edges": sorted(edges),
+            "groups": {},
+            "trace": None,
+            "more": 0,
+            "bytes": sum([array.nbytes for array in recording.memory.values()]),
+        }
+    )
+
+
+def node_for(name: str, kind: str, array: Any) -> dict[str, Any]:
+    unknown = ("name", "summary", "grad", "formula", "file", "line", "text", "module")
+    return {
+        **dict.fromkeys((*unknown, "module_type")),
+        "op": name,
+        "kind": kind,
+        "shape": None if array is None else list(array.shape),
+        "dtype": None if array is None else dtype_name(array.dtype),
+        "bytes": 0,
+        "saved": [],
+        "param": kind == "leaf",
+        "attrs": {},
+        "freed": False,
+    }
+
+
+def outlines_of(run_steps: list[Any]) -> list[Outline]:
+    found: list[Outline] = []
+    for run in run_steps:
+        step = run.__self__
+        if isinstance(step, Segment):
+            found += step.outlines
+            continue
+        found.append(Outline(spell_step(step), [step]))
+        owner = step.args[0] if isinstance(step, WholeStep) and step.args else None
+        for group in getattr(owner, "param_groups", ()):
+            for p in group["params"]:
+                found[-1].made.append(id(memory(p._array)))
+                if p._gradient is not None:
+                    found[-1].reads.append(id(memory(p._gradient._array)))
+        if isinstance(step, GradientStep):
+            found[-1].made += found[-1].reads
+    return found
+
+
+def names_in(recording: Recording) -> dict[int, tuple[str, Any, str]]:
+    """What was there before a call, by the memory: its name, an array, and what it is."""
+    known: dict[int, str] = {}
+    if recording.guards is not None:
+        known = {id(value): name for _, _, value, name in reversed(recording.guards.entries)}
+    found = {}
+    for t, array, wants_grad in recording.externals:
+        kind = "Parameter" if wants_grad else "Tensor"
+        label = known.get(id(t), "")
+        if id(memory(array)) not in found or label:
+            found[id(memory(array))] = (label or kind, array, kind)
+    for i, t in enumerate(recording.inputs):
+        if t is not None:
+            found[id(memory(t._array))] = (f"argument {i + 1}", t._array, "Input")
+    return found

@@ -1,0 +1,1 @@
+"""Compiled functions and modules: which recording answers a call; CUDA graphs."""

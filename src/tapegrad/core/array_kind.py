@@ -1,0 +1,76 @@
+"""What is asked about arrays on every device: is it one, what are its values, whose is its memory?
+
+For everything outside the hot core: whatever looks at arrays, but does not compute with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import STATE
+from .lazy_conj import plain
+from .strides import Interface, address, memory
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array with values, here or on a GPU; tensors are not.
+
+    >>> is_array(np.zeros(2)), is_array([0.0, 0.0]), is_array(np.float64(0.0))
+    (True, False, False)
+    """
+    kind = type(value)
+    return isinstance(value, np.ndarray) or kind in (STATE.device_type, STATE.bits_type)
+
+
+def out_of_sight(array: Any) -> bool:
+    """Whether nobody can look at the values now: they are on a GPU, or there are none."""
+    return type(array) is STATE.device_type or type(array) is STATE.meta_type
+
+
+def refuse_meta(aten: str, *tensors: Any) -> None:
+    """PyTorch's error for a function that is asked about values, of tensors that have none."""
+    if any([type(t._array) is STATE.meta_type for t in tensors]):
+        from .meta import NO_KERNEL
+
+        raise NotImplementedError(NO_KERNEL.format(aten))
+
+
+def host(value: Any) -> Any:
+    """An array as one of NumPy with the same values; anything else as it is."""
+    if type(value) is STATE.bits_type:
+        return plain(value)
+    if type(value) is not STATE.device_type:
+        return value
+    from .devices import to_host
+
+    return to_host(value)
+
+
+def owner_of(array: Any) -> tuple[Any, int]:
+    """What owns the memory that an array looks at, and how many bytes that is in all."""
+    owner = memory(array)
+    if isinstance(owner, np.ndarray):
+        return owner, owner.nbytes
+    # A block of our allocator knows what was asked for, before that was rounded up.
+    return owner, getattr(owner, "asked", owner.size)
+
+
+def root_of(array: Any) -> Any:
+    """An array of all the memory that `array` looks at: the one that owns it, if there is one."""
+    while True:
+        base = array.base
+        if isinstance(base, Interface):
+            base = base.owner
+        if not is_array(base):
+            break
+        array = base
+    if isinstance(array, np.ndarray):
+        return array
+    # Not every view on a GPU knows its base.
+    owner, size = owner_of(array)
+    start = owner.ptr - address(array)
+    if not start and array.nbytes == size:
+        return array
+    return type(array)((size,), np.uint8, array.data + start)

@@ -1,0 +1,74 @@
+"""The backend of the CPU: an op's kernel in C where there is one, else its forward on NumPy.
+
+docs/notes/kernels.md shows how a kernel comes from a block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.base import allocate_by
+from ...core.late_bound import HOST_KERNELS
+from ...core.op import Op
+from ..backend import NUMPY, Backend
+from . import KERNELS
+from .blas import CONNECTED
+from .formulas import Traces, formula
+from .overrides import override
+from .steps import lstm_step_kernel
+
+# PyTorch's results of these are contiguous, however their input lies; a program's lie as that does.
+CONTIGUOUS = frozenset(
+    """
+    log_sigmoid rrelu_with_noise rrelu_with_noise_write rrelu_on_average rrelu_on_average_write
+    """.split()
+)
+
+
+PRODUCTS = ("addmm", "mm")  # their gradients are made in c/kernels/products.c
+
+
+class Native(Backend):
+    """Elementwise ops run as programs made from their blocks; the rest is NumPy's."""
+
+    def kernel(self, op: Op) -> Any:
+        reference = NUMPY.kernel(op)
+        if KERNELS is None:
+            return reference
+        by_hand = override(op.name, reference)
+        if by_hand is not None:
+            return by_hand
+        if not op.elementwise or op.variadic or op.view or op.name in CONTIGUOUS:
+            return reference
+        op.native = True
+        return formula(op, reference)
+
+    def helper(self, name: str, reference: Any) -> Any:
+        """The same for a function that is no op."""
+        return reference if KERNELS is None else override(name, reference) or reference
+
+    def gradients(self, op: Op) -> Any:
+        """All gradients at once: (gradient, kept, edges) -> list, or None to use the rules."""
+        if KERNELS is not None and op.name in PRODUCTS:
+            return getattr(KERNELS, f"{op.name}_gradients") if asks_strides(op) else None
+        if KERNELS is None or not op.native or not op.rules or op.joint or not op.single:
+            return None
+        return KERNELS.Gradients(Traces(op).gradients, op.width + 1, len(op.attrs))
+
+
+def asks_strides(op: Op) -> bool:
+    """Whether a product keeps for its rules what c/kernels/products.c finds there."""
+    return op.metas == ((op.width - 2, "strides"), (op.width - 1, "strides"))
+
+
+HOST = Native("native", NUMPY.xp)
+if KERNELS is not None:
+    allocate_by(KERNELS.use_memory)
+    HOST_KERNELS.sum_to = KERNELS.sum_to
+    HOST_KERNELS.alike = KERNELS.alike
+    HOST_KERNELS.is_fresh = KERNELS.is_fresh
+    HOST_KERNELS.lies_as = KERNELS.lies_as
+    HOST_KERNELS.strided = KERNELS.strided
+    HOST_KERNELS.product = KERNELS.product if CONNECTED else None
+    HOST_KERNELS.lstm_step = lstm_step_kernel()
+    HOST_KERNELS.user_line = KERNELS.user_line

@@ -1,0 +1,25 @@
+/* Products of small matrices, for kernels that make many of them: what a BLAS does for each call (it
+   copies both matrices into an order of its own, and asks about threads) is done once or not at all.
+
+   The right matrix is packed: panels of PANEL columns, row after row, the last one filled up with
+   zeros. The left one is read where it lies, turned or not. */
+
+#include <string.h>
+
+#include "packed.h"
+
+/* A product and a sum are rounded once here: it is faster and no less exact. */
+#pragma GCC optimize("fp-contract=fast")
+
+#define T float
+#define INTEGER int32_t
+#define NAMED(name) name##_f32
+#include "packed_template.h"
+#undef T
+#undef INTEGER
+#undef NAMED
+
+#define T double
+#define INTEGER int64_t
+#define NAMED(name) name##_f64
+#include "packed_template.h"

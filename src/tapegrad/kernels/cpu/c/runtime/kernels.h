@@ -1,0 +1,89 @@
+/* The kernels that are written by hand, one file per family. */
+
+#ifndef TAPEGRAD_KERNELS_H
+#define TAPEGRAD_KERNELS_H
+
+#include "tapegrad.h"
+
+/* rows.c: what goes along the last dimension */
+#define TG_ROW_KERNELS(X)                                                                          \
+    X(softmax_f32) X(softmax_f64) X(log_softmax_f32) X(log_softmax_f64) X(softmax_back_f32)        \
+    X(softmax_back_f64) X(log_softmax_back_f32) X(log_softmax_back_f64) X(logsumexp_f32)            \
+    X(logsumexp_f64) X(softmax_bf16) X(log_softmax_bf16) X(softmax_back_bf16)                      \
+    X(log_softmax_back_bf16) X(widen) X(narrow)
+
+/* optim.c: optimizers, and what is done to all gradients at once */
+#define TG_OPTIM_KERNELS(X)                                                                        \
+    X(sgd_f32) X(sgd_f64) X(adam_f32) X(adam_f64) X(rmsprop_f32) X(rmsprop_f64) X(adagrad_f32)     \
+    X(adagrad_f64) X(adadelta_f32) X(adadelta_f64) X(adamax_f32) X(adamax_f64) X(nadam_f32)        \
+    X(nadam_f64) X(radam_f32) X(radam_f64) X(asgd_f32) X(asgd_f64) X(rprop_f32) X(rprop_f64)       \
+    X(norm_parts_f32) X(norm_parts_f64) X(scale_all_f32) X(scale_all_f64) X(limit_all_f32)         \
+    X(limit_all_f64)
+
+/* batch_norm.c */
+#define TG_BATCH_NORM_KERNELS(X)                                                                   \
+    X(batch_norm_f32) X(batch_norm_f64) X(batch_norm_fixed_f32) X(batch_norm_fixed_f64)            \
+    X(batch_norm_back_f32) X(batch_norm_back_f64) X(columns_norm_f32) X(columns_norm_f64)          \
+    X(columns_norm_back_f32) X(columns_norm_back_f64) X(group_norm_f32) X(group_norm_f64)          \
+    X(group_norm_back_f32) X(group_norm_back_f64)
+
+/* conv.c */
+#define TG_CONV_KERNELS(X)                                                                         \
+    X(conv_f32) X(conv_f64) X(conv_weights_f32) X(conv_weights_f64) X(conv_dots_f32) X(conv_dots_f64)
+
+/* pooling2d.c */
+#define TG_POOL2D_KERNELS(X)                                                                       \
+    X(max_pool2d_f32) X(max_pool2d_f64) X(max_pool2d_back_f32) X(max_pool2d_back_f64)              \
+    X(avg_pool2d_f32) X(avg_pool2d_f64) X(avg_pool2d_back_f32) X(avg_pool2d_back_f64)
+
+/* norms.c: layer norm and rms norm */
+#define TG_NORM_KERNELS(X)                                                                         \
+    X(layer_norm_f32) X(layer_norm_f64) X(rms_norm_f32) X(rms_norm_f64) X(norm_back_f32)           \
+    X(norm_back_f64) X(layer_norm_bf16) X(rms_norm_bf16) X(norm_back_bf16)
+
+/* gather.c: rows and elements by their numbers */
+#define TG_GATHER_KERNELS(X)                                                                       \
+    X(places) X(take) X(moved) X(gather) X(put_part) X(marked) X(add_rows_f32) X(add_rows_f64)      \
+    X(scatter_f32) X(scatter_f64) X(nll_f32) X(nll_f64) X(nll_back_f32) X(nll_back_f64)
+
+/* reduce.c: sums, variances and running sums */
+#define TG_REDUCE_KERNELS(X)                                                                       \
+    X(sum_f32) X(sum_f64) X(sum_bf16) X(sum_columns_f32) X(sum_columns_f64) X(sum_columns_bf16)    \
+    X(spread_f32) X(spread_f64) X(running_f32) X(running_f64) X(recurrence_f32) X(recurrence_f64)
+
+/* extremes.c */
+#define TG_EXTREME_KERNELS(X) X(extremes_f32) X(extremes_f64)
+
+/* integers.c */
+#define TG_WHOLE_KERNELS(X) X(whole) X(truths) X(convert)
+
+/* random.c */
+#define TG_RANDOM_KERNELS(X)                                                                       \
+    X(words) X(words64) X(integers) X(permutation) X(uniform_f32) X(uniform_f64) X(coins_bool)     \
+    X(coins_f32) X(coins_f64) X(coins_of_f32) X(coins_of_f64) X(picks_f32) X(picks_f64)            \
+    X(normal_f32) X(normal_f64) X(single_f32) X(single_f64) X(libm_exp) X(libm_log1p) X(libm_tan)
+
+/* sort.c */
+#define TG_SORT_KERNELS(X) X(sort_32) X(sort_64)
+
+/* attention.c */
+#define TG_ATTENTION_KERNELS(X)                                                                    \
+    X(attention_f32) X(attention_f64) X(attention_back_f32) X(attention_back_f64)
+
+/* recurrent.c */
+#define TG_RECURRENT_KERNELS(X)                                                                    \
+    X(lstm_f32) X(lstm_f64) X(lstm_back_f32) X(lstm_back_f64) X(gru_f32) X(gru_f64)                \
+    X(gru_back_f32) X(gru_back_f64) X(rnn_f32) X(rnn_f64) X(rnn_back_f32) X(rnn_back_f64)           \
+    X(lstm_step_f32) X(lstm_step_f64)
+
+#define TG_KERNELS(X)                                                                              \
+    TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
+    TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)              \
+    TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
+    TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X)
+
+#define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
+TG_KERNELS(X)
+#undef X
+
+#endif

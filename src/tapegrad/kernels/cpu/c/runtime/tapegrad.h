@@ -1,0 +1,44 @@
+/* What every kernel shares: one signature, the pool, and how loops are compiled for processors.
+
+   A kernel gets pointers to its arrays, sizes and strides, and numbers. It allocates nothing that
+   outlives the call, touches no Python object and may run without the GIL, so that Python, another
+   kernel or a recorded program can call it in the same way. */
+
+#ifndef TAPEGRAD_H
+#define TAPEGRAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef void (*tg_kernel)(void **p, const int64_t *n, const double *x);
+
+/* Loops are compiled twice: for AVX2 (the build's baseline on x86) and for AVX-512. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(TG_ONE_VERSION)
+#define TG_VERSIONS __attribute__((target_clones("arch=x86-64-v4", "default")))
+#else
+#define TG_VERSIONS
+#endif
+#define TG_INLINE static inline __attribute__((always_inline))
+
+/* Elements of two vectors by their numbers, which stand in a list; `type` is of integers as wide. */
+#if defined(__clang__)
+#define TG_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define TG_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
+#endif
+
+/* ------------------------------------------------------------------ thread_pool.c */
+
+typedef void (*tg_part)(void *context, int64_t begin, int64_t end);
+
+/* Call `part` on pieces of [0, count), of at least `grain` each, on several threads if it pays. The
+   pieces do not depend on the number of threads. */
+int tg_processors(void); /* of the machine, however many threads are wanted */
+void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context);
+int tg_threads(void);
+void tg_set_threads(int count);
+
+/* How many elements are worth a piece of their own, for work of `cost` nanoseconds an element. */
+int64_t tg_grain(double cost);
+
+#endif

@@ -1,0 +1,127 @@
+"""Kernels that are programs of the vector machine, made from the formula of an op's block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.base import ndarray, quiet
+from . import KERNELS
+
+I64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
+
+
+def formula(op: Any, reference: Any) -> Any:
+    """The kernel of an elementwise op; what it cannot do is left to the reference."""
+    return KERNELS.Formula(Traces(op).forward, Otherwise(op, reference), op.width)
+
+
+class Otherwise:
+    """What a formula falls back to: the one without the tensors that are not there, or NumPy."""
+
+    __slots__ = ("op", "reference", "without")
+
+    def __init__(self, op: Any, reference: Any) -> None:
+        self.op = op
+        self.reference = reference
+        self.without: dict[tuple[int, ...], Any] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        width = self.op.width
+        missing = ()
+        if width > 2:  # behind an input and what it is compared with: weights
+            missing = tuple([i for i, value in enumerate(args[:width]) if value is None])
+        if not missing:
+            found = on_tape(self.op, args) if KERNELS.has_tape() else None
+            return quiet(self.reference, *args) if found is None else found
+        found = self.without.get(missing)
+        if found is None:
+            found = self.without[missing] = formula(
+                Without(self.op, missing), Without(self.reference, missing)
+            )
+        return found(*[value for i, value in enumerate(args) if i not in missing])
+
+
+# In the order of the codes in c/tape/integers.c
+NAMES = (
+    *("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "remainder_scalar"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor"),
+)
+WHOLE = {name: code for code, name in enumerate(NAMES)}
+OF_TRUTHS = frozenset(("eq", "ne", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
+MOST_DIMS = 8
+
+
+def on_tape(op: Any, args: tuple[Any, ...]) -> Any:
+    """Of whole numbers and of truths: what a tape can do again; None if it is something else."""
+    first = args[0]
+    if type(first) is not ndarray or first.dtype not in (I64, BOOL):
+        return None
+    name = getattr(op, "name", "")
+    if name == "bitwise_not" and first.dtype == BOOL:
+        name, args = "bitwise_xor", (first, True)
+    if name not in WHOLE or len(args) != 2 or (first.dtype == BOOL and name not in OF_TRUTHS):
+        return None
+    second = args[1]
+    if type(second) in (int, bool) and -(1 << 63) <= second < 1 << 63:
+        second = np.array(second, first.dtype)
+    elif isinstance(second, np.generic):
+        second = np.asarray(second)
+    if type(second) is not ndarray or second.dtype != first.dtype:
+        return None
+    if name == "remainder_scalar" and not second:
+        return None
+    shape = np.broadcast_shapes(first.shape, second.shape)
+    if len(shape) > MOST_DIMS or 0 in shape:
+        return None
+    steps = [
+        step // x.itemsize for x in (first, second) for step in np.broadcast_to(x, shape).strides
+    ]
+    out = np.empty(shape, BOOL if WHOLE[name] < WHOLE["add"] else first.dtype)
+    lines = (len(shape), *shape, *steps) if shape else (1, 1, 0, 0)
+    sizes = (WHOLE[name], first.itemsize, out.itemsize, *lines)
+    KERNELS.KERNELS["whole"]((first, second, out), sizes)
+    return out
+
+
+class Without:
+    """An op, or its reference, that is not given some of its tensors: None is in their places."""
+
+    __slots__ = ("missing", "whole", "width")
+
+    def __init__(self, whole: Any, missing: tuple[int, ...]) -> None:
+        self.whole = whole
+        self.missing = missing
+        self.width = getattr(whole, "width", 0) - len(missing)
+
+    def all_of(self, given: tuple[Any, ...]) -> list[Any]:
+        args = list(given)
+        for i in self.missing:
+            args.insert(i, None)
+        return args
+
+    def __call__(self, *given: Any) -> Any:
+        return self.whole(*self.all_of(given))
+
+    def forward(self, xp: Any, *given: Any) -> Any:
+        return self.whole.forward(xp, *self.all_of(given))
+
+
+class Traces:
+    """What C asks about an op, answered by expressions/, which is imported with the first call."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: Any) -> None:
+        self.op = op
+
+    def forward(self, *question: Any) -> Any:
+        from ...expressions.trace import Tracer
+
+        return Tracer(self.op, KERNELS.STEPS).forward(*question)
+
+    def gradients(self, *question: Any) -> Any:
+        from ...expressions.trace import Tracer
+
+        return Tracer(self.op, KERNELS.STEPS).gradients(*question)

@@ -1,0 +1,288 @@
+"""Sums, means and variances over dimensions of arrays in C order, and running sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....core.op import REGISTRY
+from .. import KERNELS
+from .rows import (
+    LIKE_FLOAT,
+    contiguous,
+    copied,
+    empty,
+    for_dtypes,
+    is_bfloat16,
+    is_dense,
+    narrowed,
+    pick,
+)
+
+SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
+PIECE = 32768  # of a long row
+BLOCKS = 16  # at most: pieces of a column
+SHORT = 32  # rows of such a piece, at least: each has a row of partial sums
+
+sum_few = KERNELS.sum_few
+SUM = for_dtypes("sum")
+SUM_COLUMNS = for_dtypes("sum_columns")
+
+
+def is_large(x: Any) -> bool:
+    """Worth a kernel in C; on a tape everything is."""
+    return (x.size >= SMALL or KERNELS.has_tape()) and x.size > 0 and is_dense(x)
+
+
+def last_run(dim: tuple[int, ...]) -> int:
+    """Where the last run of neighbours in ascending dimensions starts: dim[i:]."""
+    i = len(dim) - 1
+    while i and dim[i - 1] == dim[i] - 1:
+        i -= 1
+    return i
+
+
+def reduced_shape(shape: tuple[int, ...], dim: Any, keepdim: bool) -> tuple[int, ...]:
+    if dim is None:
+        return (1,) * len(shape) if keepdim else ()
+    if keepdim:
+        return tuple([1 if d in dim else n for d, n in enumerate(shape)])
+    return tuple([n for d, n in enumerate(shape) if d not in dim])
+
+
+def is_last(x: Any, dim: Any) -> bool:
+    """Whether rows are reduced: the last dimensions, or all of them."""
+    return dim is None or (len(dim) > 0 and dim[-1] == x.ndim - 1 and last_run(dim) == 0)
+
+
+def rows_and_width(x: Any, dim: Any) -> tuple[int, int]:
+    width = x.size if dim is None else math.prod(x.shape[dim[0] :])
+    return x.size // width, width
+
+
+# ---------------------------------------------------------------------- sums and means
+
+
+def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
+    """Sums divided by a number; those of bfloat16 are floats. Several runs of dimensions go one
+    after the other."""
+    if dim is not None:
+        i = last_run(dim)
+        if i:
+            x = sum_over(x, dim[i:], True, 1.0)
+            return sum_over(x, dim[:i], True, divisor).reshape(reduced_shape(x.shape, dim, keepdim))
+    out = empty(reduced_shape(x.shape, dim, keepdim), LIKE_FLOAT if is_bfloat16(x) else x)
+    if is_last(x, dim):
+        rows, width = rows_and_width(x, dim)
+        room = np.empty(rows * -(-width // PIECE)) if width > 2 * PIECE else None
+        pick(SUM, x)(
+            (x, out, room), (rows, width, PIECE if room is not None else width), (divisor,)
+        )
+        return out
+    shape = x.shape
+    outer, tall = math.prod(shape[: dim[0]]), math.prod(shape[dim[0] : dim[-1] + 1])
+    inner = x.size // (outer * tall)
+    height = max(-(-tall // BLOCKS), 16384 // inner + 1, SHORT) if outer == 1 else tall
+    blocks = -(-tall // height)
+    room = np.empty((outer, blocks, inner)) if blocks > 1 else None
+    pick(SUM_COLUMNS, x)((x, out, room), (outer, tall, inner, height), (divisor,))
+    return out
+
+
+def summable(x: Any, whole: bool) -> Any:
+    """An array as the kernels add it up; None: NumPy does that. On a tape it may be copied."""
+    if pick(SUM, x) is None:
+        return None
+    if is_large(x):
+        return x
+    if not x.size or not KERNELS.has_tape():
+        return None
+    return x.T if whole and x.flags.f_contiguous else contiguous(x)
+
+
+def lies_otherwise(x: Any) -> bool:
+    """Whether to look for a way to add up an array that does not lie in C order."""
+    if KERNELS.has_tape():
+        return True
+    return type(x) is np.ndarray and x.size >= SMALL and not is_dense(x)
+
+
+def without_repeats(x: Any, dim: tuple[int, ...]) -> Any:
+    """The part of an array whose sums are all there are: the rest repeats it, as of `expand`."""
+    again = [d for d in range(x.ndim) if not x.strides[d] and x.shape[d] > 1 and d not in dim]
+    if not again:
+        return x
+    return x[tuple([slice(0, 1) if d in again else slice(None) for d in range(x.ndim)])]
+
+
+def by_steps(x: Any) -> list[int]:
+    """The dimensions in the order in which an array lies in memory, or most nearly."""
+    return sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
+
+
+def conv_bias_grad(reference: Any) -> Any:
+    def kernel(grad_output: Any) -> Any:
+        x = summable(grad_output, False)
+        if x is None:
+            return reference(grad_output)
+        return narrowed(sum_over(x, (0, *range(2, x.ndim)), False, 1.0), x)
+
+    return kernel
+
+
+def sums(whole: bool, averages: bool) -> Any:
+    def make(reference: Any) -> Any:
+        def over_all(input: Any, dtype: Any) -> Any:
+            if dtype is None and not averages:
+                out = sum_few(input)
+                if out is not None:
+                    return out
+            x = None if dtype is not None else summable(input, True)
+            if x is None:
+                return reference(input, dtype)
+            return narrowed(sum_over(x, None, False, x.size if averages else 1.0), x)
+
+        def over_some(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+            if dim is not None and lies_otherwise(input):
+                same = without_repeats(input, dim)
+                if same is not input:
+                    part = over_some(same, dim, keepdim, dtype)
+                    return copied(np.broadcast_to(part, reduced_shape(input.shape, dim, keepdim)))
+                order = by_steps(input)
+                if order != list(range(input.ndim)):
+                    dims = tuple(sorted([order.index(d) for d in dim]))
+                    part = over_some(input.transpose(order), dims, True, dtype)
+                    part = contiguous(part.transpose(np.argsort(order)))
+                    return part if keepdim else part.squeeze(dim)
+            x = None if dtype is not None else summable(input, dim is None)
+            if x is None:
+                return reference(input, dim, keepdim, dtype)
+            n = 1
+            if averages:
+                n = x.size if dim is None else math.prod([x.shape[d] for d in dim])
+            return narrowed(sum_over(x, dim, keepdim, n), x)
+
+        return over_all if whole else over_some
+
+    return make
+
+
+def vector_norm(reference: Any) -> Any:
+    """The 2-norm as three calls: squares, their sums, and the roots of those."""
+    add = sums(False, False)(None)
+
+    def kernel(input: Any, ord: Any, dim: Any, keepdim: bool, *dtype: Any) -> Any:
+        plain = ord == 2 and dtype in ((), (None,)) and pick(SUM, input) is not None
+        if not plain or is_bfloat16(input) or not is_large(input):
+            return reference(input, ord, dim, keepdim, *dtype)
+        out = reduced_shape(input.shape, dim, keepdim)
+        if math.prod(out) == input.size:  # nothing is added up: a square might be too large
+            return reference(input, ord, dim, keepdim, *dtype)
+        squares = REGISTRY["mul"].kernel(input, input)
+        return REGISTRY["sqrt"].kernel(add(squares, dim, keepdim, None))
+
+    return kernel
+
+
+# ---------------------------------------------------------------------- variances
+
+
+def spread(root: bool, both: bool) -> Any:
+    kernels = for_dtypes("spread")
+
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+            run = pick(kernels, input)
+            if run is None or not is_large(input) or not is_last(input, dim):
+                return reference(input, dim, correction, keepdim)
+            rows, width = rows_and_width(input, dim)
+            shape = reduced_shape(input.shape, dim, keepdim)
+            out = np.empty(shape, input.dtype)
+            mean = np.empty(shape, input.dtype) if both else None
+            freedom = width - correction if width > correction else 0
+            run((input, out, mean), (rows, width, root), (freedom,))
+            if mean is None:
+                return out
+            if not np.isfinite(mean).all():  # PyTorch's mean of infinities depends on their order
+                return reference(input, dim, correction, keepdim)
+            return out, mean
+
+        return kernel
+
+    return make
+
+
+def logsumexp(reference: Any) -> Any:
+    kernels = for_dtypes("logsumexp")
+
+    def kernel(input: Any, dim: Any, keepdim: bool) -> Any:
+        run = pick(kernels, input)
+        if run is None or not input.size or not is_dense(input) or not is_last(input, dim):
+            return reference(input, dim, keepdim)
+        out = np.empty(reduced_shape(input.shape, dim, keepdim), input.dtype)
+        run((input, out), rows_and_width(input, dim))
+        return out
+
+    return kernel
+
+
+# ---------------------------------------------------------------------- running sums
+
+
+def around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
+    """How many elements there are before, along and after a dimension."""
+    return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+
+
+def running(product: bool) -> Any:
+    kernels = for_dtypes("running")
+
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, dim: int, dtype: Any = None) -> Any:
+            run = pick(kernels, input)
+            if run is None or dtype is not None or not input.ndim or not input.size:
+                return reference(input, dim, dtype)
+            x = contiguous(input)
+            out = empty(x.shape, x)
+            run((x, out), (*around(x.shape, dim), product))
+            return out
+
+        return kernel
+
+    return make
+
+
+def linear_scan(reference: Any) -> Any:
+    kernels = for_dtypes("recurrence")
+
+    def kernel(input: Any, factor: Any, dim: int) -> Any:
+        run = pick(kernels, input)
+        if run is None or not input.size or pick(kernels, factor) is not run:
+            return reference(input, factor, dim)
+        x, by = contiguous(input), contiguous(np.broadcast_to(factor, input.shape))
+        out = empty(x.shape, x)
+        run((x, by, out), around(x.shape, dim))
+        return out
+
+    return kernel
+
+
+OVERRIDES = {
+    "sum_all": sums(True, False),
+    "sum": sums(False, False),
+    "mean_all": sums(True, True),
+    "mean": sums(False, True),
+    "var": spread(False, False),
+    "std": spread(True, False),
+    "var_mean": spread(False, True),
+    "std_mean": spread(True, True),
+    "logsumexp": logsumexp,
+    "conv_bias_grad": conv_bias_grad,
+    "cumsum": running(False),
+    "cumprod": running(True),
+    "linear_scan": linear_scan,
+    "linalg_vector_norm": vector_norm,
+    "norm_along": vector_norm,
+}

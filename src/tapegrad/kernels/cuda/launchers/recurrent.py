@@ -1,0 +1,246 @@
+"""Recurrent layers on the GPU (sources/recurrent.py has the kernels): one launch for all steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....core.devices import DEVICE
+from ....core.op import REGISTRY
+from ....ops.block.checks import cast_value, half_as_single
+from ...recurrent_loops import before, spans
+from ..cublas import NAMES
+from ..formulas import functions
+from ..sources import recurrent as cuda_recurrent
+from ..sources import templates as cuda_source
+from ..sources.recurrent import LONG_BACK, ROWS, WARPS
+from .kernels import I32, NOTHING, Gpu
+from .moves import Plans
+from .rows import dense, pointer
+
+LSTM, GRU, TANH, RELU = range(4)
+GATES = (4, 3, 1, 1)
+THREADS = (256,)
+COLUMNS = (1, 2, 4, 8)  # of a thread
+MAX_UNITS = 8  # of a block: with 32 rows, one for each thread
+SINGLE = np.dtype(np.float32)  # what half precision is computed in
+Sizes = tuple[int, ...]
+
+
+class Launch:
+    """A kernel with the size of its launch; cooperative, as its blocks wait for each other."""
+
+    def __init__(self, run: Any, blocks: int, shared: int) -> None:
+        run.max_dynamic_shared_size_bytes = shared
+        self.run = run
+        self.grid = (blocks,)
+        self.shared = shared
+
+    def __call__(self, args: tuple[Any, ...]) -> None:
+        self.run(self.grid, THREADS, args, shared_mem=self.shared)
+
+
+class Layers:
+    """Plans of one array module."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.plans = Plans(self.plan)
+        self.walks = Plans(self.walk)
+        properties = gpu.xp.cuda.runtime.getDeviceProperties(0)
+        self.most_blocks = int(properties["multiProcessorCount"])
+        self.most_shared = int(properties["sharedMemPerBlockOptin"])
+
+    def plan(self, kind: int, width: int, dtype: Any) -> tuple[Launch, Launch] | None:
+        """Both ways; None if the states or the weights do not fit."""
+        if width % 4 or not width:
+            return None
+        item, gates = dtype.itemsize, GATES[kind]
+        long = min(256, -(-width // 32) * 32)
+        part = -(-(gates * width // 4) // 4) * 4
+        found = []
+        for back in (False, True):
+            for columns in COLUMNS:
+                units = columns if back or gates > 1 else 4 * columns
+                blocks = -(-width // units)
+                if back:
+                    weights = columns * 4 * (part + 4)
+                    tile = max(ROWS * (4 * LONG_BACK + 4), WARPS * ROWS * columns)
+                else:
+                    weights = 4 * columns * (width + 4)
+                    tile = max(ROWS * (long + 4), WARPS * ROWS * 4 * columns)
+                shared = (weights + tile) * item
+                if units > MAX_UNITS or shared > self.most_shared:
+                    return None
+                if blocks <= self.most_blocks:
+                    setting = {"KIND": kind, "GATES": gates, "U": columns, "UNITS": units}
+                    run = self.kernel(dtype, back, {**setting, "LONG": long})
+                    found.append(Launch(run, blocks, shared))
+                    break
+            else:
+                return None
+        return found[0], found[1]
+
+    def kernel(self, dtype: Any, back: bool, setting: dict[str, int]) -> Any:
+        setting["LONG_BACK"] = LONG_BACK
+        text = "".join([f"#define {name} {value}\n" for name, value in setting.items()])
+        text += functions(REGISTRY["sigmoid"].forward, ["logistic"])
+        name = "steps_back" if back else "steps"
+        return cuda_source.compiled(
+            self.gpu.xp, NAMES[dtype], name, text, cuda_recurrent.RECURRENT, together=True
+        )
+
+    def walk(self, sizes: Sizes, turned: bool) -> Any:
+        """Where the rows of each step are, for sequences of several lengths."""
+        return self.gpu.xp.asarray(np.array(spans(sizes, turned), np.int32))
+
+    def steps(self, width: int, sizes: Sizes, turned: bool) -> tuple[Any, ...]:
+        """What both kernels are told last."""
+        even = min(sizes) == max(sizes)
+        table = NOTHING if even else self.walks.get((sizes, turned))
+        count = self.gpu.xp.zeros(1, np.uint32)
+        return count, I32(width), table, I32(len(sizes)), I32(sizes[0]), I32(turned)
+
+
+def register(backend: Any, gpu: Gpu, reference: Any) -> None:
+    layers = Layers(gpu)
+    ndarray = gpu.xp.ndarray
+    lstm_otherwise, gru_otherwise, rnn_otherwise = [
+        reference(f"{name}_layer") for name in ("lstm", "gru", "rnn")
+    ]
+
+    def plan_of(kind: int, rows: Any, hx: Any, weight: Any, sizes: Sizes) -> Any:
+        """The launches for plain matrices of one dtype that fit each other; else None."""
+        dtype = rows.dtype
+        if rows.ndim != 2 or hx.ndim != 2 or weight.ndim != 2 or dtype not in NAMES:
+            return None
+        width = hx.shape[1]
+        fits = weight.shape == (GATES[kind] * width, width) and max(sizes) == hx.shape[0] > 0
+        if not fits or weight.dtype is not dtype or hx.dtype is not dtype or not rows.size:
+            return None
+        return layers.plans.get(
+            (kind, width, np.dtype(np.float32) if dtype.itemsize == 2 else dtype)
+        )
+
+    def plain(x: Any) -> Any:
+        return None if x is None else dense(backend, half_as_single(x))
+
+    def run_forward(
+        kind: int,
+        plan: Any,
+        arrays: tuple[Any, Any, Any, Any, Any],
+        sizes: Sizes,
+        turned: bool,
+    ) -> tuple[Any, Any, Any]:
+        """All h, c and gates, of (input, hx, cx, weight, bias); None stands for what is not."""
+        x, hx, cx, weight, bias = [plain(v) for v in arrays]
+        rows, width = x.shape[0], hx.shape[1]
+        out = ndarray((rows, width), x.dtype)
+        cells = ndarray((rows, width), x.dtype) if kind == LSTM else None
+        gates = ndarray((rows, 4 * width), x.dtype) if kind <= GRU else None
+        given = (x, hx, pointer(cx), weight, pointer(bias))
+        plan[0]((*given, pointer(gates), pointer(cells), out, *layers.steps(width, sizes, turned)))
+        dtype = arrays[0].dtype
+        return tuple([None if v is None else cast_value(v, dtype) for v in (out, cells, gates)])
+
+    def run_back(
+        kind: int,
+        plan: Any,
+        grads: tuple[Any, Any],
+        arrays: tuple[Any, ...],
+        sizes: Sizes,
+        turned: bool,
+    ) -> tuple[Any, Any, Any, Any]:
+        """To the sums inside the gates, to a GRU's input, to h and to c at the start."""
+        xp = gpu.xp
+        hx, cx, weight, gates, cells, out = [plain(v) for v in arrays]
+        width = hx.shape[1]
+        to_sums = ndarray((out.shape[0], GATES[kind] * width), out.dtype)
+        to_x = ndarray(to_sums.shape, out.dtype) if kind == GRU else None
+        to_h = xp.zeros(hx.shape, hx.dtype)
+        to_c = xp.zeros(hx.shape, hx.dtype) if kind == LSTM else None
+        given = [pointer(plain(g)) for g in grads]
+        kept = (hx, pointer(cx), weight, pointer(gates), pointer(cells), out)
+        made = (to_sums, pointer(to_x), to_h, pointer(to_c))
+        plan[1]((*given, *kept, *made, *layers.steps(width, sizes, turned)))
+        dtype = arrays[0].dtype
+        return tuple(
+            [None if v is None else cast_value(v, dtype) for v in (to_sums, to_x, to_h, to_c)]
+        )
+
+    @backend.override("lstm_layer")
+    def lstm_layer(
+        input: Any, hx: Any, cx: Any, weight: Any, proj: Any, sizes: Sizes, turned: bool
+    ) -> Any:
+        plan = plan_of(LSTM, input, hx, weight, sizes) if proj is None else None
+        if plan is None or cx.shape != hx.shape or cx.dtype is not hx.dtype:
+            return lstm_otherwise(input, hx, cx, weight, proj, sizes, turned)
+        return run_forward(LSTM, plan, (input, hx, cx, weight, None), sizes, turned)
+
+    @backend.override("gru_layer")
+    def gru_layer(input: Any, hx: Any, weight: Any, bias: Any, sizes: Sizes, turned: bool) -> Any:
+        plan = plan_of(GRU, input, hx, weight, sizes)
+        if plan is None or (bias is not None and bias.ndim != 1):
+            return gru_otherwise(input, hx, weight, bias, sizes, turned)
+        out, _, gates = run_forward(GRU, plan, (input, hx, None, weight, bias), sizes, turned)
+        return out, gates
+
+    @backend.override("rnn_layer")
+    def rnn_layer(input: Any, hx: Any, weight: Any, relu: bool, sizes: Sizes, turned: bool) -> Any:
+        kind = RELU if relu else TANH
+        plan = plan_of(kind, input, hx, weight, sizes)
+        if plan is None:
+            return rnn_otherwise(input, hx, weight, relu, sizes, turned)
+        return run_forward(kind, plan, (input, hx, None, weight, None), sizes, turned)[0]
+
+    def to_weight(edge: Any, to_sums: Any, hx: Any, out: Any, sizes: Sizes, turned: bool) -> Any:
+        if edge is None:
+            return None
+        space = DEVICE.space
+        states = before(space, hx, out, spans(sizes, turned))
+        return space.mm(to_sums.T, states)
+
+    def lstm_pull(node: Any, grad: Any, kept: Any) -> Any:
+        hx, cx, weight, gates, out = kept.hx, kept.cx, kept.weight, kept.gates, kept.out
+        sizes, turned = kept.sizes, kept.turned
+        plan = None
+        if kept.proj is None and grad[2] is None and cx.shape == hx.shape and cx.dtype is hx.dtype:
+            plan = plan_of(LSTM, gates, hx, weight, sizes)
+        if plan is None:
+            return None
+        arrays = (hx, cx, weight, gates, kept.cells, out)
+        to_sums, _, to_h, to_c = run_back(LSTM, plan, grad[:2], arrays, sizes, turned)
+        return [
+            to_sums,
+            to_h,
+            to_c,
+            to_weight(node._edges[3], to_sums, hx, out, sizes, turned),
+            None,
+        ]
+
+    def gru_pull(node: Any, grad: Any, kept: Any) -> Any:
+        hx, weight, gates, out = kept.hx, kept.weight, kept.gates, kept.out
+        sizes, turned = kept.sizes, kept.turned
+        plan = plan_of(GRU, gates, hx, weight, sizes) if grad[1] is None else None
+        if plan is None:
+            return None
+        arrays = (hx, None, weight, gates, None, out)
+        to_sums, to_x, to_h, _ = run_back(GRU, plan, (grad[0], None), arrays, sizes, turned)
+        weighted = to_weight(node._edges[2], to_sums, hx, out, sizes, turned)
+        to_bias = None if node._edges[3] is None else DEVICE.space.sum(to_sums, (0,), False, None)
+        return [to_x, to_h, weighted, to_bias]
+
+    def rnn_pull(node: Any, grad: Any, kept: Any) -> Any:
+        hx, weight, out, sizes, turned = kept.hx, kept.weight, kept.out, kept.sizes, kept.turned
+        kind = RELU if kept.relu else TANH
+        plan = plan_of(kind, out, hx, weight, sizes)
+        if plan is None:
+            return None
+        arrays = (hx, None, weight, None, None, out)
+        to_sums, _, to_h, _ = run_back(kind, plan, (grad, None), arrays, sizes, turned)
+        return [to_sums, to_h, to_weight(node._edges[2], to_sums, hx, out, sizes, turned)]
+
+    backend.pulls["lstm_layer"] = lstm_pull
+    backend.pulls["gru_layer"] = gru_pull
+    backend.pulls["rnn_layer"] = rnn_pull

@@ -1,0 +1,177 @@
+"""`out=`: compute, then store into tensors that the caller owns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...core.base import STATE, TensorBase, quiet, wrap
+from ...core.devices import two_devices, xp_of
+from ...core.lazy_conj import memory_behind, plain
+from ...core.modes import MODES, set_mode
+from ...core.python_dispatch import dispatches
+from ...core.transforms.batched import has_batched
+from ...core.transforms.levels import TANGENTS
+from ...errors import inference_written
+
+
+def write_outputs(
+    name: str,
+    out: Any,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    api: Any = None,
+) -> Any:
+    """`call(*args, **kwargs)` with the result stored in `out`, a tensor or a tuple of them.
+
+    What `out` has to be is said by `api`, the record of the function.
+    """
+    from ...core.transforms.dual import has_dual
+
+    targets = out if isinstance(out, (tuple, list)) else (out,)
+    for t in targets:
+        if not isinstance(t, TensorBase):
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
+    if has_batched((*targets, *flatten(args), *flatten(kwargs.values()))):
+        raise RuntimeError(
+            f"Batching rule not implemented for aten::{name}.out; the fallback path doesn't work "
+            "on out= or view ops."
+        )
+    if TANGENTS and has_dual((*targets, *flatten(args), *flatten(kwargs.values()))):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name}_out that does not support it because it is an "
+            "out= function"
+        )
+    if MODES.grad:
+        for t in (*targets, *flatten(args), *flatten(kwargs.values())):
+            if t._wants_grad:
+                raise RuntimeError(
+                    f"{name}(): functions with out=... arguments don't support automatic "
+                    "differentiation, but one of the arguments requires grad."
+                )
+    for t in targets:
+        refuse_inference(t)
+    if api is not None and api.out_decides and kwargs.get("dtype") is None:
+        kwargs = {**kwargs, "dtype": targets[0].dtype}
+    apart = api is not None and api.out_apart
+    sources = [x._array for x in (*flatten(args), *flatten(kwargs.values()))]
+    for t in targets:
+        check_memory(t._array, sources, apart)
+    before, cast = MODES.grad, MODES.autocast
+    set_mode("grad", False)
+    set_mode("autocast", None)  # it leaves the caller's tensors alone
+    try:
+        result = call(*args, **kwargs)
+        parts = result if isinstance(result, tuple) else (result,)
+        for target, part in zip(targets, parts, strict=True):
+            if apart and target._array.shape != part._array.shape:
+                # It grows into the memory behind it.
+                refuse_shared([x for x in sources if x.base is not None], target._array.base)
+            if dispatches(target) or dispatches(part):
+                target.copy_(part)  # what there is of memory, the class knows
+            else:
+                store(name, target, plain(part._array), "" if api is None else api.out_dtype)
+    finally:
+        set_mode("grad", before)
+        set_mode("autocast", cast)
+    return type(result)(targets) if isinstance(result, tuple) else out
+
+
+def refuse_inference(t: TensorBase) -> None:
+    """What was made in inference mode is written there only."""
+    cell = t._cell
+    if cell is not None and cell.inference and not cell.counts and not MODES.inference:
+        raise inference_written()
+
+
+def check_memory(destination: Any, sources: list[Any], apart: bool = False) -> None:
+    """Refuse outputs whose elements are in each other's way, or in the way of the inputs.
+
+    Functions that read their input after they began to write want the two wholly `apart`.
+    """
+    from ...autograd.inplace import check_overlap
+
+    check_overlap(destination, sources)
+    destination = memory_behind(destination)
+    if apart:
+        refuse_shared(sources, destination)
+
+
+def refuse_shared(sources: list[Any], destination: Any) -> None:
+    if isinstance(destination, np.ndarray) or type(destination) is STATE.device_type:
+        if any([type(x) is type(destination) and shares(destination, x) for x in sources]):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to "
+                "tensor refer to a single memory location. Please clone() the tensor before "
+                "performing the operation."
+            )
+
+
+def shares(a: Any, b: Any) -> bool:
+    """Whether two arrays may have memory in common."""
+    return bool(xp_of(a).may_share_memory(a, b))
+
+
+def flatten(values: Any) -> list[TensorBase]:
+    found = []
+    for v in values:
+        if isinstance(v, TensorBase):
+            found.append(v)
+        elif isinstance(v, (tuple, list)):
+            found.extend(flatten(v))
+    return found
+
+
+def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
+    """Copy `array` into `target`, resizing it if need be.
+
+    `refusal` is what another dtype hears, with names in braces; empty where it is cast.
+    """
+    if type(array) is not type(memory_behind(target._array)) and STATE.elsewhere:
+        made = wrap(array)
+        if STATE.meta_type in (type(array), type(target._array)):
+            raise RuntimeError(
+                f"Attempting to copy from device {made.device} to device {target.device}, but "  # type: ignore[attr-defined]
+                "cross-device copies are not allowed!"
+            )
+        raise two_devices((target, made))
+    have, want = dtypes.of(array.dtype), dtypes.of(target._array.dtype)
+    if have is not want and refusal:
+        expected, got = have.scalar_type, want.scalar_type
+        raise RuntimeError(
+            refusal.format(
+                name=name,
+                torch_name=name.replace("_", ".", 1),
+                want=expected,
+                got=got,
+                want_c=dtypes.cpp_name(have),
+                got_c=dtypes.cpp_name(want),
+            )
+        )
+    if have.category > want.category:
+        raise RuntimeError(
+            f"result type {have.scalar_type} can't be cast to the desired output type "
+            f"{want.scalar_type}"
+        )
+    if target._array.shape != array.shape:
+        if target._array.size:
+            warnings.warn(
+                "An output with one or more elements was resized since it had shape "
+                f"{list(target._array.shape)}, which does not match the required output shape "
+                f"{list(array.shape)}. This behavior is deprecated, and in a future PyTorch "
+                "release outputs will not be resized unless they have zero elements. You can "
+                "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
+                "t.resize_(0).",
+                UserWarning,
+                stacklevel=5,
+            )
+        from ..copying.resize import resize_in_place
+
+        resize_in_place(target, array.shape)
+    quiet(target._array.__setitem__, ..., array)
+    target._version_cell().bump(name)

@@ -1,0 +1,54 @@
+"""The `reduction` argument of losses, and the two flags that it replaced."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ...errors.models import explain_loss_made_with_tensors
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def known_reduction(reduction: str) -> str:
+    """The reduction, if it is one."""
+    if reduction == "elementwise_mean":
+        warnings.warn(
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
+            stacklevel=3,
+        )
+        return "mean"
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def from_flags(size_average: bool | None, reduce: bool | None, warn: bool = True) -> str:
+    """The reduction that the old flags `size_average` and `reduce` ask for."""
+    average, total = size_average is None or size_average, reduce is None or reduce
+    try:
+        found = "mean" if average and total else "sum" if total else "none"
+    except RuntimeError as error:  # a tensor of several elements is neither true nor false
+        explain_loss_made_with_tensors(error)
+        raise
+    if warn:
+        warnings.warn(
+            "size_average and reduce args will be deprecated, please use "
+            f"reduction='{found}' instead.",
+            stacklevel=3,
+        )
+    return found
+
+
+def chosen(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
+    """The reduction of a call that may still use the old flags."""
+    if size_average is None and reduce is None:
+        return reduction
+    return from_flags(size_average, reduce)
+
+
+def apply(loss: Any, reduction: str) -> Any:
+    """Mean, sum, or the elements themselves."""
+    if reduction == "mean":
+        return loss.mean()
+    return loss.sum() if reduction == "sum" else loss
