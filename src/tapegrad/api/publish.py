@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..ops import ON_DEMAND, files_of, load
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
+from ..ops.block.public import public
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -376,6 +378,7 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
     """Fill the package's namespace and the Tensor class from everything that was published."""
     Places.namespace = namespace
     Places.cls = cls
+    public.package = sys.modules[namespace["__name__"]]
     collects = gc.isenabled()
     gc.disable()  # thousands of objects are made, and all of them stay
     try:

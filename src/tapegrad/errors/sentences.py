@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.array_kind import is_array
+from ..core.is_array import is_array
 from ..dtypes import cpp_name
 
 

@@ -18,6 +18,7 @@ from ... import dtypes, errors
 from ...autograd import api, copies, inplace
 from ...autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from ...core import array_kind, lazy_conj, python_dispatch, subclass, wrappers
+from ...core.arguments import wrap_dim
 from ...core.base import (
     INTERPRETED,
     STATE,
@@ -43,7 +44,8 @@ from ...device import CPU, META, channels_last, channels_last_3d, contiguous_for
 from ...device import device as device_type
 from ...device import layout as layout_type
 from ...kernels.cpu import KERNELS
-from . import indexing, printing
+from ...ops.index import subscripts
+from . import printing
 
 # What is nobody's business: dir() leaves it out.
 FIELDS = frozenset([name for name in vars(TensorBase) if not name.startswith("__")])
@@ -508,7 +510,7 @@ class Tensor(Operators):
             return tuple.__new__(Size, self._array.shape)
         if not self._array.ndim:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-        return self._array.shape[indexing.wrap_dim(dim, self._array.ndim)]
+        return self._array.shape[wrap_dim(dim, self._array.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours, per dimension.
@@ -517,7 +519,7 @@ class Tensor(Operators):
         (3, 1)
         """
         strides = element_strides(self._array)
-        return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
+        return strides if dim is None else strides[wrap_dim(dim, len(strides))]
 
     def storage_offset(self) -> int:
         """Where it begins in its memory, in elements.
@@ -705,7 +707,7 @@ class Tensor(Operators):
         if WATCHED and is_watched((self,), {}):
             return ask_watchers(Tensor.__getitem__, (self, index), {})
         try:
-            return indexing.get(self, index)
+            return subscripts.get(self, index)
         except (IndexError, RuntimeError) as error:
             if hasattr(error, "unbatched"):
                 return looping.looped(error, "index", Tensor.__getitem__, (self, index), {})
@@ -717,7 +719,7 @@ class Tensor(Operators):
             ask_watchers(Tensor.__setitem__, (self, index, value), {})
             return
         try:
-            indexing.put(self, index, value)
+            subscripts.put(self, index, value)
         except (IndexError, RuntimeError) as error:
             if hasattr(error, "unbatched"):
                 looping.looped(error, "index_put", Tensor.__setitem__, (self, index, value), {})

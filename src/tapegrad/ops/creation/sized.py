@@ -15,7 +15,6 @@ from ...core.strides import strided as strided_view
 from ...device import channels_last, contiguous_format, preserve_format, strided
 from ...device import device as device_type
 from ...errors import must_be_tensor
-from .legacy_constructors import TYPES, legacy_tensor
 from ..block.definition import api
 from . import arrays as from_data
 from .arguments import (
@@ -27,6 +26,7 @@ from .arguments import (
     sizes,
 )
 from .arrays import is_warn_always_enabled, set_warn_always
+from .legacy_constructors import TYPES, legacy_tensor
 
 # The functions below reach the public namespace through `api`; these do through `import *`.
 __all__ = [

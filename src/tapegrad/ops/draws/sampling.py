@@ -13,9 +13,9 @@ from ...core.dispatch import apply
 from ...core.python_dispatch import called_as_a_whole
 from ...core.transforms import batched_random
 from ...core.transforms.levels import BATCHES
-from ..block.out_argument import check_memory
 from ..block.checks import not_implemented
 from ..block.definition import Block, Case, api, op
+from ..block.out_argument import check_memory
 from ..block.samples import Draw
 from ..creation.arguments import whole
 from ..creation.sized import checked_out, checked_tensor, made, resize_out

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import STATE, wrap
 from ...core.devices import xp_of
 from ...core.modes import MODES
+from ...core.rounding import half_as_single
 from ...core.rule_functions import RAW
 from ...core.transforms.batched import memory_of
 from ..block import APIS, PROMOTE, Case, Elementwise, api, apply, helper, op, ufunc
@@ -19,8 +21,6 @@ from ..block.checks import (
     COMPLEX,
     INTEGRAL,
     OUT_FOUND,
-    cast_value,
-    half_as_single,
     invalid_call,
     is_complex,
     not_for,
