@@ -197,7 +197,7 @@ from numpy import ndarray
 from ...core.base import Node
 from ...device import device
 from ...dtypes import dtype
-from .size import Size
+from ...core.size import Size
 """
 
 

@@ -1,6 +1,6 @@
-"""The switches of PyTorch's backends: modules that answer what programs ask and set about libraries.
+"""The switches of PyTorch's backends: what programs ask and set about the libraries it can use.
 
-PyTorch can use these libraries; here the switches keep their values, and only the precision of
+None of those libraries is used: the switches keep their values, and only the precision of
 products and of convolutions on a GPU is obeyed. Kernels are in kernels/.
 """
 

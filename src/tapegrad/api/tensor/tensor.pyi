@@ -8,7 +8,7 @@ from numpy import ndarray
 from ...core.base import Node
 from ...device import device
 from ...dtypes import dtype
-from .size import Size
+from ...core.size import Size
 
 class Tensor:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
