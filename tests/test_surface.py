@@ -66,7 +66,7 @@ def test_unknown_names_are_refused():
 
 DOCUMENTED = """
     amp.autocast_mode amp.grad_scaler autograd.profiler compiler datasets nn.parallel.data_parallel
-    overrides profiler.profiler settings testing._comparison testing._creation torch_version
+    overrides profiler.profiler api.settings testing._comparison testing._creation torch_version
     utils._pytree
 """.split()
 
