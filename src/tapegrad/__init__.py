@@ -91,7 +91,7 @@ _ELSEWHERE = {
         _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with
     """,
     "api.control_flow": "cond while_loop",
-    "_old_names": """
+    "api.removed_names": """
         AcceleratorError PyTorchFileReader PyTorchFileWriter TensorType classproperty eig
         get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads
         legacy_contiguous_format lstsq matrix_rank prepare_multiprocessing_environment solve

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .core.array_kind import host, is_array, root_of
+from .core.array_kind import host, root_of
 from .core.base import STATE, wrap
 from .core.devices import placed
+from .core.is_array import is_array
 from .core.strides import address
 
 HAS_NUMPY = True

@@ -6,6 +6,7 @@ import gc
 import importlib
 import inspect
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,7 @@ from ..ops import ON_DEMAND, files_of, load
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
+from ..ops.block.public import public
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -527,6 +529,7 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
     """Fill the package's namespace and the Tensor class from everything that was published."""
     Places.namespace = namespace
     Places.cls = cls
+    public.package = sys.modules[namespace["__name__"]]
     collects = gc.isenabled()
     gc.disable()  # thousands of objects are made, and all of them stay
     try:

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from ..core.base import TensorBase
+from ..core.settings import Settings
 from ..kernels.cpu import KERNELS
 from ..kernels.cpu.blas import blas_function
 from ..utils.naming import public_module
@@ -33,18 +34,6 @@ __all__ = [
     "typename",
     "use_deterministic_algorithms",
 ]
-
-
-class Settings:
-    """What was set; on the CPU no result depends on it, everything is deterministic and exact."""
-
-    threads = 0  # 0: not asked yet
-    interop: int | None = None
-    deterministic = False
-    warn_only = False
-    matmul_precision = "highest"
-    matmul_fp32 = "none"  # on GPUs: "ieee", "tf32", or nothing said
-    fill_uninitialized_memory = True
 
 
 # --- threads ---------------------------------------------------------------------------------

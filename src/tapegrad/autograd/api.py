@@ -103,7 +103,7 @@ def backward(
                 t.retain_grad()  # type: ignore[attr-defined]
         run.only_for = targets(wanted)
     if create_graph:
-        from ..ops.creation.arrays import warn_once
+        from ..core.warned import warn_once
 
         warn_once(CYCLE, outside())
     launch(run, starts, create_graph)

@@ -137,7 +137,7 @@ def write_values(
         raise
     check_fits(op, out, destination)
     if op.name in ("copy", "fill_tensor") and discards(arrays[1], destination):
-        from ..ops.creation.arrays import warn_once
+        from ..core.warned import warn_once
 
         warn_once(DISCARDS, outside())
     if STATE.anomaly:

@@ -1,8 +1,7 @@
-"""Where kernels run, and the switches of PyTorch's backends.
+"""The switches of PyTorch's backends: what programs ask and set about the libraries it can use.
 
-`base` is our own: the forward in an op's block, written against `xp`, is the reference, and a
-backend holds the exceptions. The other modules answer what programs ask and set about libraries
-that PyTorch can use; none of them is used here, so the switches keep their values and do nothing.
+None of those libraries is used: the switches keep their values, and only the precision of
+products and of convolutions on a GPU is obeyed. Kernels are in kernels/.
 """
 
 from __future__ import annotations

@@ -10,18 +10,9 @@ from typing import Any
 import numpy as np
 
 from .base import STATE
+from .is_array import is_array
 from .lazy_conj import plain
 from .strides import Interface, address, memory
-
-
-def is_array(value: Any) -> bool:
-    """Whether a value is an array with values, here or on a GPU; tensors are not.
-
-    >>> is_array(np.zeros(2)), is_array([0.0, 0.0]), is_array(np.float64(0.0))
-    (True, False, False)
-    """
-    kind = type(value)
-    return isinstance(value, np.ndarray) or kind in (STATE.device_type, STATE.bits_type)
 
 
 def out_of_sight(array: Any) -> bool:

@@ -402,8 +402,8 @@ def goes_to_meta(api: Any, device: Any, args: Any, kwargs: dict[str, Any]) -> bo
         return isinstance(first, TensorBase) and type(first._array) is STATE.meta_type
     if api.name.endswith("_like") or kwargs.get("out") is not None:
         return False
+    from ..core.settings import Default
     from ..device import entered
-    from ..ops.creation.arguments import Default
 
     device = entered() or Default.device
     return device is not None and device.type == "meta"

@@ -49,7 +49,7 @@ class OpMode(OpModeBlock):
         """A gradient rule makes a tensor that has the same values every time."""
 
     def asked(self, t: TensorBase, what: str) -> TensorBase:
-        """The tensor whose layout, history or place in memory is meant (compiler/capture/recorder.py)."""
+        """The tensor whose layout, history or place in memory is meant: see Recorder."""
         return t
 
     def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

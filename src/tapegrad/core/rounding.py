@@ -24,3 +24,11 @@ def halves(a: Any) -> tuple[Any, Any]:
     scaled = a * 134217729.0
     high = scaled - (scaled - a)
     return high, a - high
+
+
+def half_as_single(value: Any) -> Any:
+    """Half precision as single: what PyTorch computes in before it rounds once at the end."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV":
+        return value.astype(np.float32)
+    return value

@@ -131,8 +131,8 @@ def move(t: Any, place: int) -> Any:
 
 def target(device: Any) -> int | None:
     """The GPU that a new tensor goes to; None for the CPU. Looks at `with` blocks and defaults."""
+    from ..core.settings import Default
     from ..device import entered
-    from ..ops.creation.arguments import Default
 
     if device is None:
         device = entered() or Default.device

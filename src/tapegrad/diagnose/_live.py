@@ -26,8 +26,9 @@ import sys
 import time
 from typing import Any
 
-from ..core.array_kind import host, is_array
+from ..core.array_kind import host
 from ..core.base import TensorBase
+from ..core.is_array import is_array
 from ..errors import evidence
 from ..utils import progress as terminal
 from . import chart, words

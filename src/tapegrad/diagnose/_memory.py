@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 
 from ..autograd.function import BackwardFunction, Kept
-from ..core.array_kind import is_array, owner_of
+from ..core.array_kind import owner_of
 from ..core.base import COMPILED, Cut, Node, Stamped, TensorBase, Version
+from ..core.is_array import is_array
 from ..core.node import Packed
 from ..core.op import Op
 from ..errors import evidence

@@ -22,7 +22,8 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.leaves import only_follows
-from ..core.array_kind import host, is_array
+from ..core.array_kind import host
+from ..core.is_array import is_array
 from ..core.modes import MODES
 from ..errors import evidence, history
 from . import alive, words

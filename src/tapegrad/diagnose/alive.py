@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..autograd.inplace import CopySlices
-from ..core.array_kind import is_array
 from ..core.base import Node, TensorBase
+from ..core.is_array import is_array
 from ..core.node import AccumulateGrad
 from ..errors import evidence
 

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array_kind import is_array
 from ..core.base import PACKAGE, Node, Stamped, TensorBase
+from ..core.is_array import is_array
 from ..errors import evidence
 
 MAX_DEPTH = 6

@@ -18,8 +18,8 @@ from typing import Any
 
 from .. import dtypes
 from ..core import strides
-from ..core.array_kind import is_array
 from ..core.base import PACKAGE, Cut, Node, TensorBase, node_of, user_frame
+from ..core.is_array import is_array
 from ..core.late_bound import TENSOR
 from ..core.modes import MODES
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.anomaly_mode import WATCH, array_of
-from ..core.array_kind import host, is_array
+from ..core.array_kind import host
 from ..core.base import STATE, Node, TensorBase, user_frame
+from ..core.is_array import is_array
 from ..core.modes import MODES
 from .evidence import (
     Place,

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..core.array_kind import is_array
 from ..core.base import TensorBase
+from ..core.is_array import is_array
 from ..dtypes import cpp_name
 
 

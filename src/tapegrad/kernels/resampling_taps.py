@@ -243,3 +243,11 @@ def mix_bytes(xp: Any, x: Any, axis: int, taps: tuple[Any, ...]) -> Any:
         part = x.take(xp.asarray(places[:, k]), axis).astype(np.int32)
         total = total + part * xp.asarray(weights[:, k]).reshape(-1, *behind)
     return xp.clip(total >> bits, 0, 255).astype(x.dtype)
+
+
+def forward_name(mode: str, n: int) -> str:
+    return f"upsample_{mode.replace('-', '_')}{n}d"
+
+
+def backward_name(mode: str, n: int) -> str:
+    return f"{forward_name(mode, n)}_backward"

@@ -10,8 +10,8 @@ from typing import Any
 
 import tapegrad as tg
 
-from ..nn import Module
 from ..nn.modules.batchnorm import _BatchNorm
+from ..nn.modules.module import Module
 from .lr_scheduler.base import LRScheduler, per_group, warn_outside_step
 
 __all__ = [

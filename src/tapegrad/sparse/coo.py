@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..api.tensor import indexing, printing
+from ..api.tensor import printing
 from ..api.tensor.tensor import Tensor
 from ..autograd.inplace import bump
+from ..core.arguments import wrap_dim
 from ..core.base import INTERPRETED, blank, wrap
 from ..core.subclass import op_name
 from ..device import layout as layout_type
@@ -227,7 +228,7 @@ class SparseTensor(Tensor):
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         count = len(self._shape)
-        a, b = indexing.wrap_dim(dim0, count), indexing.wrap_dim(dim1, count)
+        a, b = wrap_dim(dim0, count), wrap_dim(dim1, count)
         if a != b and max(a, b) >= self.sparse_dim():
             raise RuntimeError(
                 "sparse transpose: transposed dimensions must be sparse Got sparse_dim: "
@@ -244,7 +245,7 @@ class SparseTensor(Tensor):
     def permute(self, *dims: Any) -> SparseTensor:
         order = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
         rank = len(self._shape)
-        wrapped = tuple([indexing.wrap_dim(d, rank) for d in order])
+        wrapped = tuple([wrap_dim(d, rank) for d in order])
         if sorted(wrapped) != list(range(rank)):
             raise could_not_run("permute")
         return self._reordered(wrapped, "PermuteBackward0")

@@ -10,8 +10,8 @@ import numpy as np
 import tapegrad as tg
 
 from .. import dtypes
-from ..api.tensor import indexing
 from ..api.tensor.tensor import Tensor
+from ..core.arguments import wrap_dim
 from ..core.array_kind import refuse_meta
 from ..core.base import wrap
 from ..ops.block.checks import only_tensors
@@ -71,7 +71,7 @@ def sparse_coo_tensor(
     elif check_invariants is None and Switch.on is not None:
         check_invariants = Switch.on
     elif check_invariants is None:
-        from ..ops.creation.arrays import warn_once
+        from ..core.warned import warn_once
 
         warn_once(INVARIANTS, 2)
     entries = tg.as_tensor(values, dtype=dtype, device=device)
@@ -304,7 +304,7 @@ def total(a: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = 
     if keepdim:
         raise could_not_run("sum.dim_IntList")
     count, rank = a.sparse_dim(), len(a._shape)
-    gone = [indexing.wrap_dim(d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
+    gone = [wrap_dim(d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
     for d in gone:
         if gone.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")

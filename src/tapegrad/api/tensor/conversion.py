@@ -20,12 +20,13 @@ from ...core.strides import address
 from ...core.transforms.batched import CONTROL_FLOW, is_batched, no_rule, no_values
 from ...core.transforms.batched import refusal as not_in_batch
 from ...core.transforms.looping import explained
+from ...core.warned import warn_once
 from ...device import CPU, channels_last, channels_last_3d, memory_format, preserve_format
 from ...device import device as device_type
 from ...ops.block.definition import api
 from ...ops.creation import legacy_constructors as legacy
 from ...ops.creation.arguments import INSTALL, PYTHON_DTYPES, checked_device
-from ...ops.creation.arrays import TO_SCALAR, warn_of_lost_part, warn_once
+from ...ops.creation.arrays import TO_SCALAR, warn_of_lost_part
 from ...storage import TypedStorage, UntypedStorage, in_new_shared_memory, in_shared_memory
 
 DLPACK_CUDA = (2, 13)  # what DLPack calls memory on a GPU, and memory that moves there by itself

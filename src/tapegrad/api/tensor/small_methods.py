@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ... import _old_names
+from .. import removed_names
 from .predicates import is_distributed, is_same_size
 
 REINFORCE = (
@@ -164,18 +164,18 @@ def set_volatile(self: Any, value: Any) -> None:
 METHODS = {
     "const_data_ptr": const_data_ptr,
     "dim_order": dim_order,
-    "eig": _old_names.eig,
+    "eig": removed_names.eig,
     "fill_diagonal_": fill_diagonal_,
     "is_distributed": is_distributed,
     "is_same_size": is_same_size,
-    "lstsq": _old_names.lstsq,
+    "lstsq": removed_names.lstsq,
     "module_load": module_load,
     "reinforce": reinforce,
     "resize": resize,
     "resize_as": resize_as,
-    "solve": _old_names.solve,
+    "solve": removed_names.solve,
     "storage_type": storage_type,
-    "symeig": _old_names.symeig,
+    "symeig": removed_names.symeig,
 }
 
 

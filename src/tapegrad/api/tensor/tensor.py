@@ -18,6 +18,7 @@ from ... import dtypes, errors
 from ...autograd import api, copies, inplace
 from ...autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from ...core import array_kind, lazy_conj, python_dispatch, subclass, wrappers
+from ...core.arguments import wrap_dim
 from ...core.base import (
     INTERPRETED,
     STATE,
@@ -44,7 +45,8 @@ from ...device import device as device_type
 from ...device import layout as layout_type
 from ...errors import of_tensors
 from ...kernels.cpu import KERNELS
-from . import indexing, printing
+from ...ops.index import subscripts
+from . import printing
 
 # What is nobody's business: dir() leaves it out.
 FIELDS = frozenset([name for name in vars(TensorBase) if not name.startswith("__")])
@@ -531,7 +533,7 @@ class Tensor(Operators):
                 return tuple.__new__(Size, self._array.shape)
             if not self._array.ndim:
                 raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-            return self._array.shape[indexing.wrap_dim(dim, self._array.ndim)]
+            return self._array.shape[wrap_dim(dim, self._array.ndim)]
         except AttributeError as error:
             raise errors.unbound_call(error, "size", self) from None
 
@@ -545,7 +547,7 @@ class Tensor(Operators):
             if STATE.modes_on:
                 self = python_dispatch.asked_about(self, "layout")
             strides = element_strides(self._array)
-            return strides if dim is None else strides[indexing.wrap_dim(dim, len(strides))]
+            return strides if dim is None else strides[wrap_dim(dim, len(strides))]
         except AttributeError as error:
             raise errors.unbound_call(error, "stride", self) from None
 
@@ -759,7 +761,7 @@ class Tensor(Operators):
         if WATCHED and is_watched((self,), {}):
             return ask_watchers(Tensor.__getitem__, (self, index), {})
         try:
-            return indexing.get(self, index)
+            return subscripts.get(self, index)
         except (IndexError, RuntimeError) as error:
             if hasattr(error, "unbatched"):
                 return looping.looped(error, "index", Tensor.__getitem__, (self, index), {})
@@ -771,7 +773,7 @@ class Tensor(Operators):
             ask_watchers(Tensor.__setitem__, (self, index, value), {})
             return
         try:
-            indexing.put(self, index, value)
+            subscripts.put(self, index, value)
         except (IndexError, RuntimeError) as error:
             if hasattr(error, "unbatched"):
                 looping.looped(error, "index_put", Tensor.__setitem__, (self, index, value), {})

@@ -9,8 +9,8 @@ from typing import Any
 import tapegrad as tg
 
 from ...core import strides
-from ...core.array_kind import is_array
 from ...core.base import PACKAGE
+from ...core.is_array import is_array
 from ...errors import evidence
 from .state import Patient
 from .values import tensors_in

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.array_kind import host, is_array
+from ...core.array_kind import host
 from ...core.base import TensorBase
+from ...core.is_array import is_array
 from ...errors import evidence
 from ...errors.evidence import Place
 

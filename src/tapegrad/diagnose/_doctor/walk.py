@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.array_kind import is_array
 from ...core.base import Node
+from ...core.is_array import is_array
 from ...errors.evidence import MAX_NODES
 
 MAX_HOPS = 8

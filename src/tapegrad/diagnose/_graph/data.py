@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from ...core.array_kind import host, is_array, owner_of
+from ...core.array_kind import host, owner_of
 from ...core.base import Node, TensorBase
+from ...core.is_array import is_array
 from ...errors import evidence
 from .. import formulas
 from .names import Names

@@ -9,8 +9,8 @@ import numpy as np
 
 from ... import dtypes
 from ...autograd.inplace import CopySlices
-from ...core.array_kind import is_array
 from ...core.base import quiet
+from ...core.is_array import is_array
 from ...ops.block.definition import parameter_names
 
 Shape = tuple[int, ...]

@@ -6,6 +6,7 @@ TAPEGRAD_NATIVE=0, or a processor without AVX2. Everything works without them, o
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import warnings
@@ -26,7 +27,7 @@ def _load() -> tuple[Any, str]:
     ):
         return None, "the processor has no AVX2"
     try:
-        from . import _kernels
+        kernels = importlib.import_module(f"{__name__}._kernels")
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}._kernels":
             raise
@@ -41,7 +42,7 @@ def _load() -> tuple[Any, str]:
             stacklevel=2,
         )
         return None, reason
-    return _kernels, ""
+    return kernels, ""
 
 
 KERNELS, REASON = _load()

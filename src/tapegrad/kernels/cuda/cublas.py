@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...api.settings import Settings
 from ...core.devices import DEVICE
+from ...core.settings import Settings
 
 # cudaDataType_t and cublasComputeType_t
 KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}

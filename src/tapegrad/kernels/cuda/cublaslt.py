@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...api.settings import Settings
 from ...core.locks import new_lock
+from ...core.settings import Settings
 from . import cublas, tensor_cores
 
 TRANS_A, TRANS_B, EPILOGUE, BIAS = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t
@@ -238,10 +238,9 @@ class Lt:
 
     def may_not_try(self) -> bool:
         """Whether trying kernels out would disturb something."""
-        from ...api.settings import are_deterministic_algorithms_enabled
         from ...core.devices import DEVICE
 
-        return DEVICE.capturing() or are_deterministic_algorithms_enabled()
+        return DEVICE.capturing() or Settings.deterministic
 
 
 def check_status(status: int) -> None:

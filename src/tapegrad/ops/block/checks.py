@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.tensor.indexing import number_as_array
 from ...autograd.inplace import write
 from ...core import promote
+from ...core.arguments import number_as_array
 from ...core.base import TensorBase
-from ...core.dispatch import number_as
 from ...errors import must_be_tensor
 
 # What PyTorch says where an `out` of another dtype than the result is not cast (`out_dtype`).
@@ -48,13 +47,6 @@ def common(*values: Any) -> dtypes.dtype:
     return promote.result_dtype(operands)
 
 
-def cast_value(value: Any, dtype: Any) -> Any:
-    """An array or a number in a NumPy dtype."""
-    if not hasattr(value, "dtype"):
-        return number_as(value, dtype)
-    return value if value.dtype == dtype else value.astype(dtype)
-
-
 def as_number(function: str, argument: str, value: Any, run: Any = None) -> Any:
     """A number, or that in a 0-d tensor without history; `run` tells the in-place form apart."""
     if is_number(value):
@@ -72,14 +64,6 @@ def refuse_overflow(numbers: Iterable[Any], *operands: Any) -> None:
         if is_number(value) and (isinstance(value, complex) or not -128 <= value <= 127):
             arrays = [v._array if isinstance(v, TensorBase) else v for v in operands]
             number_as_array(common(*arrays).np, value)
-
-
-def half_as_single(value: Any) -> Any:
-    """Half precision as single: what PyTorch computes in before it rounds once at the end."""
-    dtype = getattr(value, "dtype", None)
-    if dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV":
-        return value.astype(np.float32)
-    return value
 
 
 def as_stored(input: Any, number: Any) -> Any:

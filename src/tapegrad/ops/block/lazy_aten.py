@@ -67,11 +67,6 @@ ATEN: dict[str, str] = {
     "nn.conv": """
         conv_bias_grad conv_input_grad conv_tbc conv_weight_grad convolution
     """,
-    "nn.cornered_activations": """
-        glu glu_backward hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward
-        hardtanh hardtanh_backward shrink_backward softshrink softshrink_backward threshold
-        threshold_backward threshold_write
-    """,
     "nn.distance": """
         _cdist_forward _euclidean_dist _pdist_forward renorm
     """,
@@ -141,6 +136,11 @@ ATEN: dict[str, str] = {
         reflection_pad2d reflection_pad2d_back reflection_pad3d reflection_pad3d_back
         replication_pad1d replication_pad1d_back replication_pad2d replication_pad2d_back
         replication_pad3d replication_pad3d_back
+    """,
+    "nn.piecewise_linear": """
+        glu glu_backward hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward
+        hardtanh hardtanh_backward shrink_backward softshrink softshrink_backward threshold
+        threshold_backward threshold_write
     """,
     "nn.recurrent": """
         gru_back gru_layer lstm_back lstm_layer mkldnn_rnn_layer rnn_back rnn_layer stack_steps

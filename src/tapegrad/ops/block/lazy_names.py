@@ -99,13 +99,6 @@ NAMES: dict[str, str] = {
         nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_tbc
         nn.functional.conv_transpose1d nn.functional.conv_transpose2d nn.functional.conv_transpose3d
     """,
-    "nn.cornered_activations": """
-        Tensor.hardshrink hardshrink nn.functional.glu nn.functional.hardshrink
-        nn.functional.hardsigmoid nn.functional.hardswish nn.functional.hardtanh
-        nn.functional.hardtanh_ nn.functional.relu6 nn.functional.softshrink nn.functional.softsign
-        nn.functional.tanhshrink nn.functional.threshold nn.functional.threshold_ threshold
-        threshold_
-    """,
     "nn.distance": """
         Tensor.renorm Tensor.renorm_ cdist cosine_similarity nn.functional.cosine_similarity
         nn.functional.normalize nn.functional.pairwise_distance nn.functional.pdist
@@ -184,6 +177,13 @@ NAMES: dict[str, str] = {
     """,
     "nn.pad": """
         constant_pad_nd nn.functional.pad
+    """,
+    "nn.piecewise_linear": """
+        Tensor.hardshrink hardshrink nn.functional.glu nn.functional.hardshrink
+        nn.functional.hardsigmoid nn.functional.hardswish nn.functional.hardtanh
+        nn.functional.hardtanh_ nn.functional.relu6 nn.functional.softshrink nn.functional.softsign
+        nn.functional.tanhshrink nn.functional.threshold nn.functional.threshold_ threshold
+        threshold_
     """,
     "nn.recurrent_functions": """
         gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api.tensor.indexing import bounds, wrap_dim
+from ...core.arguments import bounds, wrap_dim
 from ...core.op import REGISTRY
 from ..block import Case, Linear, api, apply, op
 from ..block.samples import Draw

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ...api.tensor.conversion import UntypedStorage
 from ...autograd.inplace import bump, refuse, repoint
 from ...core.base import TensorBase
 from ...core.devices import xp_of
@@ -18,7 +17,7 @@ from ...core.record import lay_out
 from ...core.strides import contiguous_strides, strided
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
-from ...storage import check_storage_dtype
+from ...storage import UntypedStorage, check_storage_dtype
 from ..block import Block, api, op
 from ..block.checks import invalid_call
 from ..block.out_argument import refuse_inference

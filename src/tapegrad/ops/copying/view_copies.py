@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.op import REGISTRY
 from ...core.strides import strides_of
 from ...core.transforms.batched import batched, has_batched, innermost, is_batched, lift

@@ -10,6 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import STATE, TensorBase
 from ...core.python_dispatch import read_values
+from ...core.settings import Default
 from ...device import CPU, entered
 from ...device import device as device_type
 
@@ -24,12 +25,6 @@ PYTHON_DTYPES = {
     bool: dtypes.bool_,
     complex: dtypes.complex128,
 }
-
-
-class Default:
-    """The device of `set_default_device`."""
-
-    device: device_type | None = None
 
 
 def np_dtype(value: Any, function: str) -> Any:
@@ -118,7 +113,7 @@ def set_default_tensor_type(t: Any) -> None:
     torch.float64
     >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
-    from .arrays import warn_once
+    from ...core.warned import warn_once
     from .legacy_constructors import CUDA_TYPES, TYPES
 
     warn_once(

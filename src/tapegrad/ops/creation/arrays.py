@@ -8,15 +8,15 @@ element by element.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ... import dtypes
-from ...api.tensor.indexing import number_as_array
 from ...core import promote
+from ...core.arguments import number_as_array
 from ...core.base import TensorBase, quiet
+from ...core.warned import Warned, warn_once
 from ...errors import does_not_fit
 
 SLOW_LIST = (
@@ -41,19 +41,6 @@ TO_SCALAR = (
     "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
     "Consider using tensor.detach() first."
 )
-
-
-class Warned:
-    """Warnings that PyTorch gives once per process."""
-
-    said: set[str] = set()
-    always: bool = False
-
-
-def warn_once(text: str, stacklevel: int) -> None:
-    if Warned.always or text not in Warned.said:
-        Warned.said.add(text)
-        warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
 
 
 def warn_of_lost_part(have: Any, want: Any, stacklevel: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.op import REGISTRY

@@ -16,11 +16,11 @@ from ...core.dispatch import apply
 from ...core.op import REGISTRY
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import memory_of
+from ...core.warned import warn_once
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Case, api
 from ..block.checks import invalid_call
 from ..block.samples import Draw, Index
-from ..creation.arrays import warn_once
 from ..nn.pad import constant_pad_nd
 from ..nn.pad import pad as pad_signal
 from .one_dim import BY_COUNT, BY_ROOT, NONE, FftC2C, FftC2R, FftR2C

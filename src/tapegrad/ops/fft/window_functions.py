@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.publish import find
 from ...core.modes import MODES, set_mode
 from ...device import strided
 from ..block import Case, api
 from ..block.checks import invalid_call
+from ..block.public import public
 from ..creation import ranges
 from ..creation import sized as creation
 from ..creation.arguments import checked_device, np_dtype
@@ -188,7 +188,7 @@ def kaiser(
     top = creation.made(np.asarray(beta, form.dtype.np))
     step = top * 2.0 / form.period(sym)
     end = top.minimum(step * (M - 1) - top)
-    i0 = find("i0")
+    i0 = public.i0
     return i0((top * top - form.ramp(-top, end).pow(2)).sqrt()) / i0(top)
 
 

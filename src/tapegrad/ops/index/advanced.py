@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...api.tensor import indexing
 from ...autograd.inplace import write
 from ...core.base import as_array, wrap
 from ...core.devices import xp_of
@@ -18,9 +17,10 @@ from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.batching import lift, padded
 from ..block.samples import Draw, Index
+from . import subscripts
 
 # The `index` attribute is a NumPy index: per dimension an integer array or a full slice, and one
-# boolean array for as many dimensions as it has. api/tensor/indexing.py makes and checks it.
+# boolean array for as many dimensions as it has. subscripts.py makes and checks it.
 # ruff: noqa: N805
 
 
@@ -302,8 +302,8 @@ def put_at(
     >>> index_put(zeros(3), (tensor([0, 0]),), tensor([1.0, 2.0]), accumulate=True)
     tensor([3., 0., 0.])
     """
-    noted, watched = indexing.arrays_of(indices, "index_put")
-    return indexing.put_with(input, noted, values, bool(accumulate), watched, run)
+    noted, watched = subscripts.arrays_of(indices, "index_put")
+    return subscripts.put_with(input, noted, values, bool(accumulate), watched, run)
 
 
 @api(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...api.tensor.indexing import number_as_array, wrap_dim
+from ...core.arguments import number_as_array, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
 from ...core.python_dispatch import looks_at_values

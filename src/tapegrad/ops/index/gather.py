@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ...api.tensor.indexing import number_as_array, wrap_dim
 from ...autograd.dispatched import noted_sparse
+from ...core.arguments import number_as_array, wrap_dim
 from ...core.array_kind import out_of_sight
 from ...core.base import TensorBase, as_array, wrap
 from ...core.devices import to_host, xp_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.op import REGISTRY
 from ..block import Block, Case, apply, op
 from ..block.batching import lift

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ...api.tensor.indexing import number_as_array
+from ...core.arguments import number_as_array
 from ...core.array_kind import out_of_sight
 from ...core.base import TensorBase, wrap
 from ...core.devices import to_host

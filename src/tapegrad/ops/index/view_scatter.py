@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import errors
-from ...api.tensor.indexing import bounds, wrap_dim
+from ...core.arguments import bounds, wrap_dim
 from ...core.base import TensorBase
 from ...core.strides import empty_like
 from ..block import Case, apply, op

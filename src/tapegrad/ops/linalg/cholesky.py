@@ -8,10 +8,10 @@ import numpy as np
 
 from ...core.dispatch import apply
 from ...core.named_results import return_type
+from ...core.warned import warn_once
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
-from ..creation.arrays import warn_once
 from .matrices import (
     NOT_POSITIVE,
     SINGULAR_INVERSE,

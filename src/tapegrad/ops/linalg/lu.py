@@ -11,10 +11,10 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
+from ...core.warned import warn_once
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw, Index
-from ..creation.arrays import warn_once
 from . import solve as linalg_solve  # noqa: F401  # rules use its triangular solve
 from .det import COMPLEX, SQUARE, SQUARES
 from .matrices import (

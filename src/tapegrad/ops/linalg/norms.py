@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
 from ...core.devices import on_device_of
+from ...core.warned import warn_once
 from ...errors import does_not_fit
 from ..block import APIS, SINGLE, Autocast, Case, api
 from ..block.checks import invalid_call
 from ..block.samples import Draw
-from ..creation.arrays import warn_once
 from ..reduce.vector_norm import check_dtype, vector_norm
 from . import solve as linalg_solve  # noqa: F401  cond calls linalg.inv_ex
 from .matrices import check_floating, check_matrix, check_square, is_half, scalar_type, tensor_array

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
 from ...core.devices import on_device_of
 from ...core.dispatch import apply
+from ...core.rounding import half_as_single
+from ...core.warned import warn_once
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, no_tensor_in_list
 from ..block import LOWER, WIDEST, Autocast, Block, Case, api, op
-from ..block.checks import half_as_single, not_implemented
+from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
-from ..creation.arrays import warn_once
 from ..products.composed import multi_dot
 from ..products.matmul import Vdot, check_dot, matmul
 from ..shape.joining import Cat

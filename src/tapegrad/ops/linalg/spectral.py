@@ -17,10 +17,10 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.python_dispatch import same_always
 from ...core.transforms.batched import memory_of
+from ...core.warned import warn_once
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw
-from ..creation.arrays import warn_once
 from . import solve as linalg_solve  # noqa: F401  rules call linalg.solve
 from .matrices import (
     LinAlgError,

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...core.op import Op
+from ...core.rounding import half_as_single
+from ...kernels.geometry import laid_out_like
 from ...kernels.resampling_taps import Table, mix
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import half_as_single
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -24,7 +25,6 @@ from .pool_windows import (
     check_tensor,
     ints,
     is_whole,
-    laid_out_like,
     offsets,
     one_int,
     picked,

@@ -7,13 +7,15 @@ import math
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import TensorBase
+from ...core.rounding import half_as_single
 from ...core.strides import empty_like
 from ...device import CPU
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ..block import APIS, LOWER, Autocast, Block, Case, api, apply, op
-from ..block.checks import cast_value, half_as_single, not_implemented
+from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
 from ..creation.sized import full, ones
 from ..pointwise.with_number import mul_number

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...core.op import Op
+from ...core.rounding import half_as_single
+from ...kernels.geometry import laid_out_like
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import OUT_EXACT, half_as_single
+from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -22,7 +24,6 @@ from .pool_windows import (
     check_tensor,
     ints,
     is_whole,
-    laid_out_like,
     one_int,
     output_sizes,
     per_axis,

@@ -6,14 +6,15 @@ import math
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import TensorBase, quiet
 from ...core.devices import DEVICE, is_device
 from ...core.python_dispatch import called_as_a_whole
+from ...core.rounding import half_as_single
 from ...core.transforms.batched import is_batched
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
 from ..block.batching import lift
-from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw
 from ..shape.copying import fresh
 from .group_norm import channels_as_samples, grouped, joined, samples_as_channels

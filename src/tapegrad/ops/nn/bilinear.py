@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import tapegrad as tg
-
 from ...core.base import TensorBase
 from ...core.dispatch import apply
+from ...core.rounding import half_as_single
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ..block import WIDEST, Autocast, Block, Case, api, op
-from ..block.checks import half_as_single
+from ..block.public import public
 from ..block.samples import Draw, Index
 from ..products.matmul import check_supported
 
@@ -161,7 +160,7 @@ def linear_cross_entropy(
         )
     if target.is_floating_point() and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    functional = tg.nn.functional
+    functional = public.nn.functional
     rows = linear_weight if w.ndim == 2 else linear_weight.reshape(-1, w.shape[-1])
     offsets = linear_bias if linear_bias is None or w.ndim == 2 else linear_bias.reshape(-1)
     logits = functional.linear(input, rows, offsets).view(*x.shape[:-1], *w.shape[:-1])

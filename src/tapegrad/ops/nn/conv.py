@@ -9,32 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.rounding import half_as_single
 from ...core.strides import channels_last
-from ...kernels.conv_windows import Ints, correlate, w_of, x_of
+from ...kernels.conv_windows import correlate, w_of, x_of
+from ...kernels.geometry import out_size, transposed_size
 from ..block import LOWER, Autocast, Block, op
-from ..block.checks import half_as_single
 
 # ruff: noqa: N805
-
-
-def out_size(size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Ints:
-    return tuple(
-        [
-            (n + 2 * p - d * (k - 1) - 1) // s + 1
-            for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True)
-        ]
-    )
-
-
-def transposed_size(
-    size: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, more: Ints
-) -> Ints:
-    return tuple(
-        [
-            (n - 1) * s - 2 * p + d * (k - 1) + m + 1
-            for n, k, s, p, d, m in zip(size, kernel, stride, padding, dilation, more, strict=True)
-        ]
-    )
 
 
 @op

@@ -12,6 +12,7 @@ from ...core.dispatch import apply
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints
+from ...kernels.geometry import out_size, transposed_size
 from ..block import LOWER, Autocast, Case, api
 from ..block.checks import not_implemented
 from ..block.samples import Draw
@@ -19,7 +20,7 @@ from ..pointwise.with_number import mul_number
 from ..shape.dim_views import ViewAsReal
 from ..shape.views import as_int, as_ints
 from . import pad as padding_ops
-from .conv import Convolution, ConvTbc, out_size, transposed_size
+from .conv import Convolution, ConvTbc
 
 AXES = ("depth", "height", "width")
 

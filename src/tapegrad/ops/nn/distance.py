@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
 from ...autograd.grad_mode import no_grad
 from ...core import promote
+from ...core.arguments import wrap_dim
 from ...core.base import TensorBase, wrap
 from ...core.devices import raw_space, where_is, xp_of
 from ...core.dispatch import apply

@@ -10,13 +10,14 @@ import numpy as np
 
 from ... import dtypes
 from ...autograd.inplace import write
+from ...core.arguments import cast_value
 from ...core.base import STATE, TensorBase
-from ...core.devices import memory_order
+from ...core.rounding import half_as_single
 from ...core.transforms.batched_random import room
 from ...core.transforms.levels import BATCHES
 from ...errors import must_be_tensor
+from ...kernels.geometry import ordered
 from ..block import APIS, AS_IS, Block, Case, Elementwise, api, apply, op
-from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw
 from ..block.shapes import same_shape
 from ..creation.like import empty_like, ones_like
@@ -94,19 +95,6 @@ def drawn_dropout(t: Any, p: float) -> Any:
     if ordered(array)[0] is not array or array.flags.c_contiguous:
         start = start._replace(side_by_side=side_by_side(array))
     return apply(DrawnDropout, (t,), (1 - p, 1 / (1 - p), start))
-
-
-def ordered(array: Any) -> tuple[Any, Any]:
-    """An array that has no gaps in the order of its memory, and the way back; others as they are.
-
-    PyTorch draws for elements in that order.
-    """
-    if not array.flags.c_contiguous:
-        order, back = memory_order(array)
-        turned = array.transpose(order)
-        if turned.flags.c_contiguous:
-            return turned, back
-    return array, range(array.ndim)
 
 
 def channels(shape: Any) -> tuple[int, ...]:

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-import tapegrad as tg
-
 from ...autograd.dispatched import noted_sparse
 from ...autograd.inplace import bump, refuse, write
+from ...core.arguments import cast_value
 from ...core.base import TensorBase, wrap
 from ...core.devices import where_is, xp_of
 from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.python_dispatch import same_always
+from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values, left_to_device, memory_of
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
-from ..block.checks import cast_value, half_as_single
+from ..block.public import public
 from ..block.samples import Draw, Index
 from ..index.advanced import sum_rows
 
@@ -149,7 +149,7 @@ def numbers(F: Any, size: int, step: int, ndim: int, like: Any) -> Any:
 
 
 def check_indices(function: str, indices: Any, position: int = 1) -> None:
-    if indices.dtype not in (tg.int64, tg.int32):
+    if indices.dtype not in (public.int64, public.int32):
         name = indices.dtype.scalar_type
         # The older dtypes have the older names.
         old = name in ("Byte", "Char", "Short", "Half", "Float", "Double")
@@ -263,7 +263,7 @@ def embedding(
         if padding_idx < 0:
             padding_idx += rows
     if max_norm is not None:
-        with tg.no_grad():
+        with public.no_grad():
             embedding_renorm_(weight, input.contiguous(), max_norm, norm_type)
     return embedding_rows(weight, input, padding_idx, scale_grad_by_freq, sparse)
 

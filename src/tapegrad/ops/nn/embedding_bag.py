@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-import tapegrad as tg
-
 from ...autograd.dispatched import noted_sparse
+from ...core.arguments import cast_value
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.dispatch import apply
 from ...core.python_dispatch import cannot_be_repeated, looks_at_values
+from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values, memory_of, refusal
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
-from ..block.checks import cast_value, half_as_single
+from ..block.public import public
 from ..block.samples import Draw, Index
 from .embedding import (
     check_indices,
@@ -332,7 +332,7 @@ def checked_bags(
     for name, t in (("weight", weight), ("indices", indices), ("offsets", offsets)):
         if not isinstance(t, TensorBase):
             raise must_be_tensor("embedding_bag", name, 1, t)
-    common = tg.promote_types(indices.dtype, offsets.dtype)
+    common = public.promote_types(indices.dtype, offsets.dtype)
     indices, offsets = indices.to(common), offsets.to(common)
     check_indices("embedding_bag", indices)
     if mode not in (SUM, MEAN, MAX):
@@ -419,9 +419,9 @@ def embedding_bag_parts(
     noted_sparse(out, sparse)
     dtype = tensors[1].dtype
     if mode == SUM:
-        sizes = tg.zeros(count, dtype=dtype, device=weight.device)
-        if weight.dtype is not tg.float64 and padding is None:
-            bag_of = tg.zeros(0, dtype=dtype)
+        sizes = public.zeros(count, dtype=dtype, device=weight.device)
+        if weight.dtype is not public.float64 and padding is None:
+            bag_of = public.zeros(0, dtype=dtype)
     shown = [t.to(dtype) for t in (bag_of, sizes, rows)]
     if mode != MAX:
         shown[2] = shown[1].clone()
@@ -468,7 +468,7 @@ def embedding_bag(
     tensor([[1.5000],
             [2.0000]])
     """
-    if weight.dtype is tg.int64 and input.is_floating_point():
+    if weight.dtype is public.int64 and input.is_floating_point():
         warnings.warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage "
             "`embedding_bag(weight, input, ...)` is deprecated, and should now be "
@@ -491,7 +491,9 @@ def embedding_bag(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
                 "of fixed length sequences. However, found offsets of type <class 'torch.Tensor'>"
             )
-        offsets = tg.arange(0, input.numel(), input.size(1), dtype=input.dtype, device=input.device)
+        offsets = public.arange(
+            0, input.numel(), input.size(1), dtype=input.dtype, device=input.device
+        )
         include_last_offset = False
         input = input.reshape(-1)
         if per_sample_weights is not None:
@@ -511,7 +513,7 @@ def embedding_bag(
     if mode == "max" and sparse:
         raise ValueError("max mode does not support sparse weights")
     if max_norm is not None:
-        with tg.no_grad():
+        with public.no_grad():
             embedding_renorm_(weight, input, max_norm, norm_type)
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(

@@ -16,9 +16,10 @@ import numpy as np
 
 from ... import dtypes
 from ...core.base import TensorBase
+from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ..block import SINGLE, WIDEST, Autocast, Block, Case, Linear, api, apply, op
-from ..block.checks import half_as_single, not_implemented
+from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
 from .grid_taps import (
     BICUBIC,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..block.checks import half_as_single
+from ...core.rounding import half_as_single
 from .pool_windows import volume
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.arguments import cast_value
 from ...core.base import TensorBase
+from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift
-from ..block.checks import cast_value, half_as_single
 from ..block.samples import Draw
 from ..shape.copying import fresh
 from ..shape.views import as_int

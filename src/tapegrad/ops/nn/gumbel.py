@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import tapegrad as tg
-
 from ..block import api
+from ..block.public import public
 
 
 # No samples: every call draws others.
@@ -25,10 +24,12 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
-    noise = -tg.empty_like(logits, memory_format=tg.contiguous_format).exponential_().log()
+    noise = -public.empty_like(logits, memory_format=public.contiguous_format).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft
     choice = soft.max(dim, keepdim=True).indices
-    chosen = tg.zeros_like(logits, memory_format=tg.contiguous_format).scatter_(dim, choice, 1.0)
+    chosen = public.zeros_like(logits, memory_format=public.contiguous_format).scatter_(
+        dim, choice, 1.0
+    )
     return chosen - soft.detach() + soft

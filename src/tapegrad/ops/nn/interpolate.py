@@ -14,14 +14,24 @@ from typing import Any
 import numpy as np
 
 from ...core.base import TensorBase
+from ...core.rounding import half_as_single
 from ...dtypes import int64
 from ...errors import does_not_fit
-from ...kernels.resampling_taps import fixed_point, mix, mix_bytes, stored_as, table, transposed
+from ...kernels.geometry import laid_out_like
+from ...kernels.resampling_taps import (
+    backward_name,
+    fixed_point,
+    forward_name,
+    mix,
+    mix_bytes,
+    stored_as,
+    table,
+    transposed,
+)
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import half_as_single
 from ..block.samples import Draw
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from .pool_windows import Sizes, check_tensor, laid_out_like, refuse_dtype
+from .pool_windows import Sizes, check_tensor, refuse_dtype
 
 # Blocks: their first argument is not a `self`. `scales` has None where only the sizes count.
 # ruff: noqa: N805
@@ -76,14 +86,6 @@ class UpsampleBackward(Block):
         n = len(sizes)
         forward = getattr(F, forward_name(mode, n))
         return forward(grad, mode, tuple(grad_shape[len(grad_shape) - n :]), scales, align)
-
-
-def forward_name(mode: str, n: int) -> str:
-    return f"upsample_{mode.replace('-', '_')}{n}d"
-
-
-def backward_name(mode: str, n: int) -> str:
-    return f"{forward_name(mode, n)}_backward"
 
 
 @op

@@ -6,12 +6,14 @@ import math
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import STATE, TensorBase
+from ...core.rounding import half_as_single
 from ...core.transforms.batched import memory_of
 from ...errors import must_be_tensor
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
-from ..block.checks import cast_value, half_as_single, not_implemented
+from ..block.checks import not_implemented
 from ..block.samples import Draw
 from ..pointwise.with_number import add_number
 from ..shape.views import as_ints

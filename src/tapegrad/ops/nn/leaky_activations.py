@@ -9,13 +9,15 @@ import numpy as np
 
 from ... import dtypes
 from ...autograd.inplace import write
+from ...core.arguments import cast_value
 from ...core.base import TensorBase, quiet, wrap
+from ...core.rounding import half_as_single
 from ...core.transforms.batched_random import of_tensors
 from ...core.transforms.levels import BATCHES
 from ...errors import must_be_tensor
 from ..block import LOWER, Autocast, Case, api, apply, op
 from ..block.batching import lift, padded
-from ..block.checks import cast_value, half_as_single, not_implemented
+from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
 from ..draws.generators import place_of, stream_of
 from ..draws.streams import unit53

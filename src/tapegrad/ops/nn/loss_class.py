@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-import tapegrad as tg
-
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
@@ -17,6 +15,7 @@ from ...kernels.cpu import KERNELS
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import join, lift, part
 from ..block.checks import not_implemented
+from ..block.public import public
 from ..block.samples import Draw, Index
 from ..index.gather import open_grid
 from ..pointwise.with_number import add_number, div_number, mul_number
@@ -306,7 +305,7 @@ def check_dtypes(kernel: str, input: Any, weight: Any) -> None:
 
 
 def check_target(target: Any) -> None:
-    if target.dtype not in (tg.int64, tg.uint8):
+    if target.dtype not in (public.int64, public.uint8):
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_type}"
         )
@@ -459,7 +458,7 @@ def cross_entropy_of_shares(
     if reduction == "sum":
         return total
     # Nothing has no mean.
-    return div_number(total, input.numel() / classes if input.numel() else tg.nan)
+    return div_number(total, input.numel() / classes if input.numel() else public.nan)
 
 
 def smoothed(

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-import tapegrad as tg
-
 from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase, wrap
 from ...core.dispatch import apply
@@ -19,6 +17,7 @@ from ...core.python_dispatch import looks_at_values, same_always
 from ..block import SINGLE, Autocast, Block, api, op
 from ..block.batching import join, lift, part
 from ..block.checks import invalid_call, not_implemented
+from ..block.public import public
 from . import reduction as _reduction
 from .loss_pointwise import BY_NUMBER, by_number
 
@@ -397,19 +396,19 @@ def ctc_loss_by_number(
     if not batched and targets.dim() == 1:
         targets = targets.unsqueeze(0)
     check_ctc(steps._array, targets._array, inputs, labels, blank)
-    if steps.dtype not in (tg.float32, tg.float64):
+    if steps.dtype not in (public.float32, public.float64):
         raise not_implemented("ctc_loss_cpu", steps.dtype)
     if targets.dim() == 1:
         rows = wrap(in_rows(targets._array, labels))
     else:
-        rows = targets.to(tg.int64)
+        rows = targets.to(public.int64)
     made = [steps, rows, same_always(wrap(inputs)), same_always(wrap(labels))]
     divisors = same_always(wrap(np.maximum(labels, 1).astype(steps._array.dtype)))
     if steps.is_meta:
         divisors, *made = [t.to("meta") for t in (divisors, *made)]  # type: ignore[attr-defined]
     losses, _ = apply(CtcLoss, tuple(made), (blank, bool(zero_infinity)))
     if zero_infinity:
-        losses = tg.where(losses == tg.inf, tg.zeros_like(losses), losses)
+        losses = public.where(losses == public.inf, public.zeros_like(losses), losses)
     if how == "mean":
         return (losses / divisors).mean()
     if how == "sum":

@@ -6,14 +6,15 @@ import math
 import warnings
 from typing import Any
 
-import tapegrad as tg
-
+from ...core.arguments import cast_value
 from ...core.dispatch import apply
 from ...core.python_dispatch import looks_at_values
+from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values, memory_of
 from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
 from ..block.batching import lift, padded
-from ..block.checks import cast_value, half_as_single, not_implemented
+from ..block.checks import not_implemented
+from ..block.public import public
 from ..block.samples import Draw
 from ..pointwise.arithmetic import refuse_bools
 from ..pointwise.with_number import add_number, mul_number
@@ -363,9 +364,9 @@ def kl_div_by_number(
         if not t.dtype.is_floating_point:
             raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
-        losses = tg.exp(target) * (target - input)
+        losses = public.exp(target) * (target - input)
     else:
-        losses = tg.xlogy(target, target) - target * input
+        losses = public.xlogy(target, target) - target * input
     return _reduction.apply(losses, how)
 
 
@@ -433,13 +434,13 @@ def poisson_nll_loss_by_number(
     """
     how = by_number("poisson_nll_loss", reduction)
     if log_input:
-        losses = tg.exp(input) - target * input
+        losses = public.exp(input) - target * input
     else:
-        losses = input - target * tg.log(add_number(input, eps))
+        losses = input - target * public.log(add_number(input, eps))
     if full:
         # Stirling's formula for the logarithm of the factorial, which is small up to one.
-        stirling = target * tg.log(target) - target
-        stirling = stirling + mul_number(tg.log(mul_number(target, 2 * math.pi)), 0.5)
+        stirling = target * public.log(target) - target
+        stirling = stirling + mul_number(public.log(mul_number(target, 2 * math.pi)), 0.5)
         losses = losses + stirling.masked_fill(target <= 1, 0)
     return _reduction.apply(losses, how)
 
@@ -505,7 +506,7 @@ def gaussian_nll_loss(
     if isinstance(var, float):
         if var < 0:
             raise ValueError("var has negative entry/entries")
-        var = var * tg.ones_like(input)
+        var = var * public.ones_like(input)
     elif has_negative(var):
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
@@ -516,9 +517,9 @@ def gaussian_nll_loss(
     if reduction not in _reduction.REDUCTIONS:
         raise ValueError(f"{reduction} is not valid")
     var = var.clone()
-    with tg.no_grad():
+    with public.no_grad():
         var.clamp_(min=eps)  # the gradient goes by the bound
-    losses = 0.5 * (tg.log(var) + (input - target) ** 2 / var)
+    losses = 0.5 * (public.log(var) + (input - target) ** 2 / var)
     if full:
         losses += 0.5 * math.log(2 * math.pi)
     return _reduction.apply(losses, reduction)

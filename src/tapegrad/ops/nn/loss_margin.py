@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-import tapegrad as tg
-
 from ...core.dispatch import apply
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
+from ..block.public import public
 from ..block.samples import Draw, Index
 from ..pointwise.with_number import add_number, sub_number
 from . import reduction as _reduction
@@ -53,9 +52,9 @@ def lies_outside(target: Any, low: int, high: int) -> bool:
 
 def check_kernel(kernel: str, input: Any, target: Any) -> None:
     """What PyTorch's inner loops take: single and double precision, and int64 targets."""
-    if input.dtype not in (tg.float32, tg.float64):
+    if input.dtype not in (public.float32, public.float64):
         raise not_implemented(kernel, input.dtype)
-    if target.dtype is not tg.int64:
+    if target.dtype is not public.int64:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype.scalar_type}")
 
 
@@ -166,7 +165,7 @@ def multi_margin_loss(
         raise RuntimeError("target out of range")
     alone = x.ndim < 2
     where = target.reshape(() if alone else (count,))
-    with tg.no_grad():
+    with public.no_grad():
         factor = None if weight is None else weight[where]
     samples = input if x.ndim else input.reshape(1)
     loss = apply(MultiMarginLoss, (samples, where, factor), (p, float(margin), reduction))
@@ -317,7 +316,7 @@ def multilabel_soft_margin_loss(
     tensor(0.4100)
     """
     how = _reduction.chosen(reduction, size_average, reduce)
-    logsigmoid = tg.nn.functional.logsigmoid
+    logsigmoid = public.nn.functional.logsigmoid
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
@@ -347,10 +346,10 @@ def hinge_embedding_loss_by_number(
     tensor(0.6500)
     """
     how = by_number("hinge_embedding_loss", reduction)
-    nothing = tg.zeros_like(input)
-    lacking = (tg.full_like(input, margin) - input).clamp_min(0)
-    apart = tg.where(target != 1, lacking, nothing)
-    return _reduction.apply(apart + tg.where(target != -1, input, nothing), how)
+    nothing = public.zeros_like(input)
+    lacking = (public.full_like(input, margin) - input).clamp_min(0)
+    apart = public.where(target != 1, lacking, nothing)
+    return _reduction.apply(apart + public.where(target != -1, input, nothing), how)
 
 
 @api(
@@ -468,9 +467,9 @@ def cosine_embedding_loss_by_number(
     dim = target.dim()
     squares = [add_number((x * x).sum(dim), TINY) for x in (input1, input2)]
     cosine = (input1 * input2).sum(dim) / (squares[0] * squares[1]).sqrt()
-    nothing = tg.zeros_like(cosine)
-    alike = tg.where(target == 1, tg.ones_like(cosine) - cosine, nothing)
-    apart = tg.where(target == -1, sub_number(cosine, float(margin)).clamp_min(0), nothing)
+    nothing = public.zeros_like(cosine)
+    alike = public.where(target == 1, public.ones_like(cosine) - cosine, nothing)
+    apart = public.where(target == -1, sub_number(cosine, float(margin)).clamp_min(0), nothing)
     return _reduction.apply(alike + apart, how)
 
 
@@ -526,7 +525,7 @@ def triplet_distances(
 ) -> tuple[Any, Any]:
     """From the anchor to the positive and to the negative, which `swap` may take nearer."""
     near, far = distance(anchor, positive), distance(anchor, negative)
-    return near, tg.minimum(far, distance(positive, negative)) if swap else far
+    return near, public.minimum(far, distance(positive, negative)) if swap else far
 
 
 @api(
@@ -556,7 +555,7 @@ def triplet_margin_loss_by_number(
     check_triplet(anchor, positive, negative)
 
     def distance(a: Any, b: Any) -> Any:
-        return tg.pairwise_distance(a, b, p, eps)
+        return public.pairwise_distance(a, b, p, eps)
 
     near, far = triplet_distances(distance, anchor, positive, negative, swap)
     return _reduction.apply((add_number(near, float(margin)) - far).clamp_min(0), how)
@@ -628,6 +627,6 @@ def triplet_margin_with_distance_loss(
         raise ValueError(f"{reduction} is not a valid value for reduction")
     check_margin(margin)
     check_triplet(anchor, positive, negative)
-    distance = tg.pairwise_distance if distance_function is None else distance_function
+    distance = public.pairwise_distance if distance_function is None else distance_function
     near, far = triplet_distances(distance, anchor, positive, negative, swap)
     return _reduction.apply((margin + near - far).clamp_min(0), reduction)

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-import tapegrad as tg
-
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.modes import MODES
+from ...core.rounding import half_as_single
 from ...errors import check_broadcast
 from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, op, reads_as
 from ..block.batching import lift, padded
-from ..block.checks import cast_value, half_as_single, not_implemented
+from ..block.checks import not_implemented
+from ..block.public import public
 from ..block.samples import Draw, Index
 from ..reduce.sums import is_half
 from . import reduction as _reduction
@@ -137,7 +138,7 @@ def only_floats(kernel: str) -> Any:
     """A guard: the common dtype of two tensors has to be a real floating one."""
 
     def guard(input: Any, target: Any) -> None:
-        dtype = tg.promote_types(dtypes.of(input.dtype), dtypes.of(target.dtype))
+        dtype = public.promote_types(dtypes.of(input.dtype), dtypes.of(target.dtype))
         if not dtype.is_floating_point:
             raise not_implemented(kernel, dtype)
 
@@ -221,10 +222,10 @@ def mse_loss(
     plain = same_floats(input, target)
     if not plain:
         warn_of_broadcast(input, target)
-        input, target = tg.broadcast_tensors(input, target)
+        input, target = public.broadcast_tensors(input, target)
     reduction = _reduction.chosen(reduction, size_average, reduce)
     if weight is not None:
-        return weighted(lambda: tg.pow(input - target, 2), weight, input, reduction)
+        return weighted(lambda: public.pow(input - target, 2), weight, input, reduction)
     record = MseLoss if plain else MseLossMixed
     return apply(record, (input, target), (_reduction.known_reduction(reduction),))
 
@@ -264,7 +265,7 @@ def l1_loss(
     """
     if not same_floats(input, target):
         warn_of_broadcast(input, target)
-        input, target = tg.broadcast_tensors(input, target)
+        input, target = public.broadcast_tensors(input, target)
     reduction = _reduction.chosen(reduction, size_average, reduce)
     if weight is not None:
         return weighted(lambda: (input - target).abs(), weight, input, reduction)
@@ -341,7 +342,7 @@ def smooth_l1_loss(
     """
     warn_of_broadcast(input, target)
     reduction = chosen(reduction, size_average, reduce)
-    input, target = tg.broadcast_tensors(input, target)
+    input, target = public.broadcast_tensors(input, target)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
@@ -403,7 +404,7 @@ def huber_loss(
     tensor(2.2500)
     """
     warn_of_broadcast(input, target)
-    input, target = tg.broadcast_tensors(input, target)
+    input, target = public.broadcast_tensors(input, target)
     how = _reduction.known_reduction(reduction) if weight is None else "none"
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
@@ -481,7 +482,7 @@ def soft_margin_loss(
     x, y = input._array, target._array
     if x.dtype.kind not in "fVc":
         if x.dtype.kind == "b":
-            tg.neg(input)  # which refuses
+            public.neg(input)  # which refuses
         raise RuntimeError(
             f"result type Float can't be cast to the desired output type {input.dtype.scalar_type}"
         )

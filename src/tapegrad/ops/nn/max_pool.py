@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...core.op import Op
+from ...core.rounding import half_as_single
+from ...kernels.geometry import disjoint, laid_out_like
 from ..block import SINGLE, Autocast, Block, Case, apply, op
-from ..block.checks import half_as_single
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -21,9 +22,7 @@ from .pool_windows import (
     check_pool,
     check_tensor,
     cut,
-    disjoint,
     ints,
-    laid_out_like,
     margins,
     offsets,
     one_int,

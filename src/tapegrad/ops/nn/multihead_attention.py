@@ -6,9 +6,8 @@ import math
 import warnings
 from typing import Any
 
-import tapegrad as tg
-
 from ..block import Case, api
+from ..block.public import public
 from ..block.samples import Draw
 
 # ---------------------------------------------------------------------- what is refused
@@ -54,7 +53,7 @@ def additive(name: str, mask: Any, other: Any, dtype: Any, other_name: str = "at
     """
     if mask is None:
         return None
-    if mask.dtype != tg.bool and not mask.is_floating_point():
+    if mask.dtype != public.bool and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and mask.dtype != other.dtype:
         warnings.warn(
@@ -64,7 +63,7 @@ def additive(name: str, mask: Any, other: Any, dtype: Any, other_name: str = "at
         )
     if mask.is_floating_point():
         return mask
-    return tg.zeros_like(mask, dtype=dtype).masked_fill_(mask, -math.inf)
+    return public.zeros_like(mask, dtype=dtype).masked_fill_(mask, -math.inf)
 
 
 def checked_mask(mask: Any, flat: tuple[int, int], heads: int) -> Any:
@@ -89,7 +88,7 @@ def checked_mask(mask: Any, flat: tuple[int, int], heads: int) -> Any:
 
 def projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
     """Queries, keys and values from one stack of weights; inputs that are the same go together."""
-    linear = tg.nn.functional.linear
+    linear = public.nn.functional.linear
     width = query.shape[-1]
     if key is value and query is key:
         whole = linear(query, weight, bias).unflatten(-1, (3, width)).unsqueeze(0)
@@ -112,7 +111,7 @@ def projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple
 
 def one_more(mask: Any) -> Any:
     """A mask that lets one more key through."""
-    return None if mask is None else tg.nn.functional.pad(mask, (0, 1))
+    return None if mask is None else public.nn.functional.pad(mask, (0, 1))
 
 
 def by_head(x: Any, heads: int, width: int) -> Any:
@@ -133,11 +132,11 @@ def weighed(q: Any, k: Any, v: Any, mask: Any, dropout: float) -> tuple[Any, Any
     """Attention that keeps its weights."""
     scaled = q * math.sqrt(1.0 / float(q.shape[-1]))
     turned = k.transpose(-2, -1)
-    scores = tg.bmm(scaled, turned) if mask is None else tg.baddbmm(mask, scaled, turned)
-    weights = tg.nn.functional.softmax(scores, dim=-1)
+    scores = public.bmm(scaled, turned) if mask is None else public.baddbmm(mask, scaled, turned)
+    weights = public.nn.functional.softmax(scores, dim=-1)
     if dropout > 0.0:
-        weights = tg.nn.functional.dropout(weights, p=dropout)
-    return tg.bmm(weights, v), weights
+        weights = public.nn.functional.dropout(weights, p=dropout)
+    return public.bmm(weights, v), weights
 
 
 def over_itself(
@@ -148,11 +147,11 @@ def over_itself(
     The weights and biases are those of the projections before and after. Unless it is to be
     `dense`, the result lies as one that was turned: length first.
     """
-    linear = tg.nn.functional.linear
+    linear = public.nn.functional.linear
     batch, length, width = x.shape
     shape = (batch, length, heads, width // heads)
     q, k, v = [part.view(shape).transpose(1, 2) for part in linear(x, *into).split(width, -1)]
-    out = tg.nn.functional.scaled_dot_product_attention(q, k, v, None, 0.0, causal)
+    out = public.nn.functional.scaled_dot_product_attention(q, k, v, None, 0.0, causal)
     if dense:
         return linear(out.transpose(1, 2).reshape(batch, length, width), *out_of)
     out = out.permute(2, 0, 1, 3).reshape(length, batch, width)
@@ -252,7 +251,7 @@ def multi_head_attention_forward(
                 raise AssertionError(
                     f"use_separate_proj_weight is True but {name}_proj_weight is None"
                 )
-        linear = tg.nn.functional.linear
+        linear = public.nn.functional.linear
         biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
         q = linear(query, q_proj_weight, biases[0])
         k = linear(key, k_proj_weight, biases[1])
@@ -272,8 +271,8 @@ def multi_head_attention_forward(
             raise AssertionError("bias cannot be added to static key.")
         if static_v is not None:
             raise AssertionError("bias cannot be added to static value.")
-        k = tg.cat([k, bias_k.repeat(1, batch, 1)])
-        v = tg.cat([v, bias_v.repeat(1, batch, 1)])
+        k = public.cat([k, bias_k.repeat(1, batch, 1)])
+        v = public.cat([v, bias_v.repeat(1, batch, 1)])
         mask, padding = one_more(mask), one_more(padding)
     q = by_head(q, heads, head)
     if static_k is None:
@@ -286,8 +285,8 @@ def multi_head_attention_forward(
         v = given_heads("static_v", static_v, heads, head)
     if add_zero_attn:
         none = (heads, 1, head)
-        k = tg.cat([k, tg.zeros(none, dtype=k.dtype)], dim=1)
-        v = tg.cat([v, tg.zeros(none, dtype=v.dtype)], dim=1)
+        k = public.cat([k, public.zeros(none, dtype=k.dtype)], dim=1)
+        v = public.cat([v, public.zeros(none, dtype=v.dtype)], dim=1)
         mask, padding = one_more(mask), one_more(padding)
     source = k.size(1)
     if padding is not None:
@@ -310,7 +309,7 @@ def multi_head_attention_forward(
                 mask = mask.unsqueeze(0)
             else:
                 mask = mask.view(batch, num_heads, -1, source)
-        out = tg.nn.functional.scaled_dot_product_attention(
+        out = public.nn.functional.scaled_dot_product_attention(
             q.view(batch, num_heads, length, head),
             k.view(batch, num_heads, source, head),
             v.view(batch, num_heads, source, head),
@@ -319,7 +318,7 @@ def multi_head_attention_forward(
             is_causal,
         )
         out = out.permute(2, 0, 1, 3).contiguous().view(batch * length, width)
-    out = tg.nn.functional.linear(out, out_proj_weight, out_proj_bias)
+    out = public.nn.functional.linear(out, out_proj_weight, out_proj_bias)
     out = out.view(length, batch, out.size(1))
     if weights is not None:
         weights = weights.view(batch, num_heads, length, source)

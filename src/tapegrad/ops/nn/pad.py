@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.op import Op
 from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints
+from ...kernels.geometry import laid_out_like
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import cast_value, not_implemented, refuse_overflow
+from ..block.checks import not_implemented, refuse_overflow
 from ..block.samples import Draw
 from ..shape.views import as_ints
-from .pool_windows import laid_out_like
 from .smooth_activations import number_of
 
 # ruff: noqa: N805

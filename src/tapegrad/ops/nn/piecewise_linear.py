@@ -7,19 +7,13 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
 from ...autograd.inplace import write
+from ...core.arguments import cast_value, wrap_dim
 from ...core.base import TensorBase
+from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
-from ..block.checks import (
-    OUT_FOUND,
-    as_scalar,
-    as_stored,
-    cast_value,
-    half_as_single,
-    not_implemented,
-)
+from ..block.checks import OUT_FOUND, as_scalar, as_stored, not_implemented
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import keep, pick
 from .smooth_activations import Activation, Slope, logistic, number_of, real

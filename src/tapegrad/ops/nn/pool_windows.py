@@ -216,22 +216,6 @@ def inner(sizes: Sizes, around: list[tuple[int, int]]) -> tuple[Any, ...]:
     return (..., *[slice(a, a + size) for size, (a, _) in zip(sizes, around, strict=True)])
 
 
-def disjoint(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
-    """Whether no element lies in two windows."""
-    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    return all([span <= s for span, s in zip(spans, stride, strict=True)])
-
-
-def laid_out_like(xp: Any, input: Any, out: Any, n: int) -> Any:
-    """`out` with its channels next to each other in memory if those of a batch of images are."""
-    if out.ndim != n + 2 or input.ndim != n + 2 or input.flags.c_contiguous:
-        return out
-    last = (0, *range(2, n + 2), 1)
-    if not input.transpose(last).flags.c_contiguous:
-        return out
-    return xp.ascontiguousarray(out.transpose(last)).transpose(0, n + 1, *range(1, n + 1))
-
-
 def volume(sizes: Sizes) -> int:
     return math.prod(sizes)
 

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arguments import cast_value
 from ...core.python_dispatch import is_recorded
+from ...core.rounding import half_as_single
 from ...core.rule_functions import RAW
 from ...kernels.recurrent_loops import (
     GruSlopes,
@@ -36,7 +38,6 @@ from ...kernels.recurrent_loops import (
     turn,
 )
 from ..block import Block, Linear, op
-from ..block.checks import cast_value, half_as_single
 
 # ruff: noqa: N805
 

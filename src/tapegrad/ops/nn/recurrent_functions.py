@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tapegrad as tg
-
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.cells import lstm_gates
@@ -14,6 +12,7 @@ from ...core.python_dispatch import is_asked
 from ...errors import must_be_tensor
 from ...kernels.recurrent_loops import spans
 from ..block import LOWER, Autocast, Case, api, apply
+from ..block.public import public
 from ..block.samples import Draw, Index
 from ..copying.part_copies import UnsafeSplit
 from ..pointwise.arithmetic import Add, Mul
@@ -36,7 +35,7 @@ class Weights:
         bias = self.input_bias
         if all_biases and bias is not None:
             bias = bias + self.hidden_bias
-        return tg.nn.functional.linear(rows, self.input, bias)
+        return public.nn.functional.linear(rows, self.input, bias)
 
 
 Place = tuple[tuple[int, ...], bool]  # sizes, turned: see recurrent.py
@@ -91,7 +90,7 @@ def final(rows: Any, sizes: tuple[int, ...], turned: bool) -> Any:
             have = count
     if not parts:
         return rows[: sizes[0]]  # a batch of nothing
-    return parts[0] if len(parts) == 1 else tg.cat(parts)
+    return parts[0] if len(parts) == 1 else public.cat(parts)
 
 
 # ---------------------------------------------------------------------- the whole stack
@@ -173,10 +172,10 @@ def stacked(
                 out = apply(MkldnnRnnLayer if fast else StackSteps, (out,), (len(sizes),))
             outs.append(out)
         # Packed rows come out of a `cat`, whether there are two directions or one.
-        input = outs[0] if padded and not bidirectional else tg.cat(outs, dim=-1)
+        input = outs[0] if padded and not bidirectional else public.cat(outs, dim=-1)
         if dropout and train and depth < num_layers - 1:
-            input = tg.nn.functional.dropout(input, dropout, training=True)
-    return (input, *[tg.stack(states) for states in last])
+            input = public.nn.functional.dropout(input, dropout, training=True)
+    return (input, *[public.stack(states) for states in last])
 
 
 def parsed(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, ...]:
@@ -352,7 +351,7 @@ def check_step(
 
 
 def step_sum(input: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
-    linear = tg.nn.functional.linear
+    linear = public.nn.functional.linear
     return linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh)
 
 
@@ -391,7 +390,7 @@ def rnn_tanh_cell(
     tensor([[0.7616]])
     """
     check_step("rnn_tanh_cell", 1, input, (hx,), w_ih, w_hh)
-    return tg.tanh(step_sum(input, hx, w_ih, w_hh, b_ih, b_hh))
+    return public.tanh(step_sum(input, hx, w_ih, w_hh, b_ih, b_hh))
 
 
 @api(method=False, samples=[step_case(1, 1, True)], autocast=Autocast(gpu=LOWER))
@@ -404,7 +403,7 @@ def rnn_relu_cell(
     tensor([[2.]])
     """
     check_step("rnn_relu_cell", 1, input, (hx,), w_ih, w_hh)
-    return tg.relu(step_sum(input, hx, w_ih, w_hh, b_ih, b_hh))
+    return public.relu(step_sum(input, hx, w_ih, w_hh, b_ih, b_hh))
 
 
 @api(
@@ -434,8 +433,8 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
         return found
     refuse_integers(gates)
     i, f, g, o = gates_of(gates, 4)
-    c = as_if_written(tg.sigmoid(f) * c + tg.sigmoid(i) * tg.tanh(g), 1)
-    return tg.sigmoid(o) * tg.tanh(c), c
+    c = as_if_written(public.sigmoid(f) * c + public.sigmoid(i) * public.tanh(g), 1)
+    return public.sigmoid(o) * public.tanh(c), c
 
 
 @api(
@@ -451,10 +450,10 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     tensor([[0.2048]])
     """
     check_step("gru_cell", 3, input, (hx,), w_ih, w_hh)
-    linear = tg.nn.functional.linear
+    linear = public.nn.functional.linear
     gates = linear(input, w_ih, b_ih)
     refuse_integers(gates)
     r, z, n = gates_of(gates, 3)
     by_r, by_z, by_n = gates_of(linear(hx, w_hh, b_hh), 3)
-    new = tg.tanh(n + by_n * tg.sigmoid(r + by_r))
-    return as_if_written((hx - new) * tg.sigmoid(z + by_z) + new, 2)
+    new = public.tanh(n + by_n * public.sigmoid(r + by_r))
+    return as_if_written((hx - new) * public.sigmoid(z + by_z) + new, 2)

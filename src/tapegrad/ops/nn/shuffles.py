@@ -7,10 +7,10 @@ from typing import Any
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...errors import must_be_tensor
+from ...kernels.geometry import laid_out_like
 from ..block import Case, Linear, api, op
 from ..block.samples import Draw, Index
 from ..shape.views import as_int
-from .pool_windows import laid_out_like
 
 # ruff: noqa: N805
 

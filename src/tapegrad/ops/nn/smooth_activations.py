@@ -9,10 +9,12 @@ import numpy as np
 
 from ... import dtypes
 from ...autograd.inplace import write
+from ...core.arguments import cast_value
 from ...core.base import TensorBase
 from ...core.python_dispatch import read_values
+from ...core.rounding import half_as_single
 from ..block import AS_IS, SINGLE, Autocast, Case, Elementwise, api, apply, op
-from ..block.checks import OUT_FOUND, cast_value, half_as_single, is_number, not_implemented
+from ..block.checks import OUT_FOUND, is_number, not_implemented
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import pick
 from ..special.kernels import pointwise

@@ -13,7 +13,8 @@ from typing import Any
 
 from ... import dtypes
 from ...core.base import TensorBase
-from ..block.checks import half_as_single, not_implemented
+from ...core.rounding import half_as_single
+from ..block.checks import not_implemented
 
 # What is shown for the rules of the norms.
 GRADIENT_TEXT = {

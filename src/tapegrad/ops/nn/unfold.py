@@ -6,16 +6,17 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import apply
+from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints, gather, scatter
+from ...kernels.geometry import out_size
 from ..block import Case, Linear, api, op
-from ..block.checks import half_as_single, not_implemented
+from ..block.checks import not_implemented
 from ..block.samples import Draw
 from ..shape.views import as_int, as_ints
-from .conv import out_size
 
 # ruff: noqa: N805
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.arguments import cast_value
 from ...core.base import TensorBase
+from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
-from ..block.checks import BOOL, COMPLEX, INTEGRAL, cast_value, half_as_single, not_for
+from ..block.checks import BOOL, COMPLEX, INTEGRAL, not_for
 from ..block.samples import Draw
 
 # ruff: noqa: N805

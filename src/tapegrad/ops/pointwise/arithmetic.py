@@ -9,10 +9,12 @@ import numpy as np
 from ... import dtypes
 from ...autograd.inplace import bump, write
 from ...core import promote
+from ...core.arguments import cast_value
 from ...core.base import F32, F64, STATE, TensorBase
 from ...core.dispatch import apply, binary, unary
 from ...core.modes import MODES
 from ...core.python_dispatch import ACTIVE
+from ...core.rounding import half_as_single
 from ..block import PROMOTE, PROMOTE_FLOAT, SINGLE, Autocast, Case, Elementwise, api, op, ufunc
 from ..block.checks import (
     BOOL,
@@ -20,10 +22,8 @@ from ..block.checks import (
     INTEGRAL,
     OUT_FOUND,
     as_number,
-    cast_value,
     category,
     common,
-    half_as_single,
     invalid_call,
     is_number,
     is_wide_float,

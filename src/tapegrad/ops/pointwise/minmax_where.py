@@ -6,9 +6,11 @@ import warnings
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import F32, F64, TensorBase, ndarray
 from ...core.dispatch import binary
 from ...core.python_dispatch import read_values
+from ...core.rounding import half_as_single
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...dtypes import cpp_name
 from ...errors import does_not_fit
@@ -22,10 +24,8 @@ from ..block.checks import (
     as_number,
     as_scalar,
     as_stored,
-    cast_value,
     category,
     common,
-    half_as_single,
     invalid_call,
     is_complex,
     is_number,

@@ -10,15 +10,15 @@ import numpy as np
 
 from ... import dtypes
 from ...core import promote
+from ...core.arguments import cast_value
 from ...core.base import STATE, TensorBase
 from ...core.dispatch import apply
+from ...core.rounding import half_as_single
 from ..block import PROMOTE, SINGLE, Autocast, Case, Elementwise, api, op
 from ..block.checks import (
     BOOL,
     COMPLEX,
-    cast_value,
     category,
-    half_as_single,
     invalid_call,
     is_complex,
     is_number,

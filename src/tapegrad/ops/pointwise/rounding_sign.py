@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import STATE, wrap
 from ...core.devices import xp_of
 from ...core.modes import MODES
 from ...core.python_dispatch import same_always
+from ...core.rounding import half_as_single
 from ...core.rule_functions import RAW
 from ...core.transforms.batched import memory_of
 from ..block import APIS, PROMOTE, Case, Elementwise, api, apply, helper, op, ufunc
@@ -20,8 +22,6 @@ from ..block.checks import (
     COMPLEX,
     INTEGRAL,
     OUT_FOUND,
-    cast_value,
-    half_as_single,
     invalid_call,
     is_complex,
     not_for,

@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.arguments import cast_value
 from ...core.base import F32, F64
+from ...core.rounding import half_as_single
 from ..block import PROMOTE, SINGLE, WIDEST, Autocast, Elementwise, apply, op, ufunc
-from ..block.checks import (
-    BOOL,
-    COMPLEX,
-    INTEGRAL,
-    cast_value,
-    half_as_single,
-    not_for,
-    only_tensors,
-)
+from ..block.checks import BOOL, COMPLEX, INTEGRAL, not_for, only_tensors
 from ..block.samples import binary_cases, unary_cases
 from ..special.kernels import pointwise
 from ..special.kernels_error import erf, erf_single, erfc

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import cast_value
+from ...core.rounding import half_as_single
 from ..block import PROMOTE, Elementwise, apply, op
-from ..block.checks import cast_value, half_as_single
 
 # ruff: noqa: N805
 

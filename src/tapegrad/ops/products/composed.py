@@ -12,12 +12,12 @@ from ...core.function_modes import WATCHED, ask_watchers, is_watched
 from ...core.modes import MODES
 from ...core.operators import affine
 from ...core.python_dispatch import read_values
+from ...core.warned import warn_once
 from ...errors import explain_call
 from ..block import APIS, LOWER, WIDEST, Autocast, Case, api
 from ..block.checks import OUT_EXACT
 from ..block.out_argument import write_outputs
 from ..block.samples import Draw
-from ..creation.arrays import warn_once
 from .addmm import Addmm, check_addmm
 from .matmul import Dot, check_dot, is_tensor, matmul, mm, unsafe_view, view
 

@@ -7,10 +7,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import TensorBase
+from ...core.rounding import half_as_single
 from ...errors import check_broadcast, must_be_tensor
 from ..block import Block, Case, Elementwise, api, apply, op
-from ..block.checks import cast_value, half_as_single, not_implemented
+from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
 from ..draws.generators import place_of, stream_of
 from ..draws.sampling import sampled

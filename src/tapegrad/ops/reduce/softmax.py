@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.modes import MODES
+from ...core.rounding import half_as_single
 from ...core.rule_functions import RECORDED
 from ..block import SINGLE, Autocast, Block, Case, op
-from ..block.checks import OUT_EXACT, cast_value, half_as_single, only_bool
+from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from ..block.shapes import same_shape
 from .sums import all_dims, computed_wide, dense, one_dim, plain_dtype, unreduce

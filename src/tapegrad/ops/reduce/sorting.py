@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import on_device_of, xp_of
 from ...core.named_results import return_type
 from ...core.promote import promote_types
 from ...core.python_dispatch import is_asked, is_recorded, looks_at_values, read_values
+from ...core.rounding import half_as_single
 from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
 from ..block import Block, Case, api, apply, op
 from ..block.batching import flattened, lift
-from ..block.checks import OUT_EXACT, half_as_single, not_implemented
+from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw, Index
 from ..statistics.quickselect import sorted_by
 from .sums import array_of

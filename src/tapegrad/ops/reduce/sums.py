@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded

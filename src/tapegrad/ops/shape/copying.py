@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ...api.tensor.indexing import number_as_array
 from ...autograd.inplace import overwrite, write
+from ...core.arguments import number_as_array
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import is_device
 from ...core.dispatch import number_as

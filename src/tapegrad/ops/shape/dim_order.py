@@ -6,8 +6,8 @@ import operator
 import warnings
 from typing import Any
 
-from ...api.tensor.indexing import wrap_dim
 from ...autograd.inplace import repoint
+from ...core.arguments import wrap_dim
 from ...core.op import REGISTRY
 from ...core.strides import settled
 from ...errors import unbound_call

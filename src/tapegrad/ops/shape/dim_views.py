@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ...api.tensor.indexing import wrap_dim
 from ...autograd.inplace import repoint
+from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
 from ...core.node import unbroadcast
 from ...core.strides import settled, strided, strides_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply

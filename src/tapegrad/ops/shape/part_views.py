@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
 from ...core.python_dispatch import read_values
 from ...core.rule_functions import RAW, RECORDED

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import Cut, TensorBase, wrap
 from ...core.python_dispatch import ACTIVE
 from ...core.strides import strided, strides_of, viewed_strides

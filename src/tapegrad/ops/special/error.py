@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.arguments import cast_value
 from ...core.base import TensorBase
+from ...core.rounding import half_as_single
 from ..block import SINGLE, Autocast, Case, Elementwise, api, apply, op
-from ..block.checks import (
-    COMPLEX,
-    cast_value,
-    half_as_single,
-    invalid_call,
-    is_number,
-    not_for,
-    only_wide,
-)
+from ..block.checks import COMPLEX, invalid_call, is_number, not_for, only_wide
 from ..block.samples import Draw, Index, binary_cases, unary_cases
 from ..pointwise.transcendental import Erf
 from .kernels import pointwise

@@ -5,18 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.arguments import cast_value
 from ...core.named_results import return_type
+from ...core.rounding import half_as_single
 from ..block import APIS, PROMOTE, Block, Case, Elementwise, api, apply, op, ufunc
-from ..block.checks import (
-    BOOL,
-    COMPLEX,
-    FLOATING,
-    INTEGRAL,
-    cast_value,
-    half_as_single,
-    not_for,
-    only_tensors,
-)
+from ..block.checks import BOOL, COMPLEX, FLOATING, INTEGRAL, not_for, only_tensors
 from ..block.samples import Draw, Index, binary_cases
 from ..pointwise.arithmetic import no_derivative
 

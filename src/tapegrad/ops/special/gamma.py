@@ -6,17 +6,17 @@ import math
 from typing import Any
 
 from ...autograd.inplace import write
+from ...core.arguments import cast_value
 from ...core.base import TensorBase
+from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ..block import PROMOTE, Case, Elementwise, api, apply, op
 from ..block.checks import (
     BOOL,
     COMPLEX,
     INTEGRAL,
-    cast_value,
     check_room,
     common,
-    half_as_single,
     invalid_call,
     is_number,
     not_for,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api.tensor.indexing import wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
 from ...core.python_dispatch import read_values
 from ...errors import no_tensor_in_list

@@ -10,11 +10,12 @@ from ...core.array_kind import refuse_meta
 from ...core.base import STATE, TensorBase
 from ...core.named_results import return_type
 from ...core.python_dispatch import read_values
+from ...core.rounding import half_as_single
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...errors import no_tensor_in_list
 from ..block import Block, Case, api, apply, op
 from ..block.batching import up
-from ..block.checks import half_as_single, invalid_call, is_number, not_implemented
+from ..block.checks import invalid_call, is_number, not_implemented
 from ..block.samples import Draw, Index
 from ..creation.ranges import evenly
 from ..reduce.sums import all_dims, array_of, dense

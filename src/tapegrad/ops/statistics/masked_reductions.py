@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...api.publish import find
 from ...core.devices import on_device_of
 from ..block import Case, api
+from ..block.public import public
 from ..block.samples import Draw, Index
 from ..reduce.vector_norm import vector_norm
 
@@ -76,7 +76,7 @@ def combined(function: str, input: Any, mask: Any, ord: Any = None) -> Any:
         return input
     canonical = input_mask(input, mask)
     filling = np.asarray(identity(function, input, ord)).astype(input._array.dtype)
-    return find("where")(canonical, input, on_device_of(input, filling))
+    return public.where(canonical, input, on_device_of(input, filling))
 
 
 def canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:

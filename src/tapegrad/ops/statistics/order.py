@@ -11,10 +11,11 @@ from ...core.base import TensorBase
 from ...core.devices import on_device_of
 from ...core.named_results import return_type
 from ...core.python_dispatch import looks_at_values
+from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Case, api, apply, op
 from ..block.batching import flattened
-from ..block.checks import half_as_single, invalid_call, is_number, not_implemented, only_bool
+from ..block.checks import invalid_call, is_number, not_implemented, only_bool
 from ..block.samples import Draw, Index
 from ..reduce.extrema import ExtremumAlong, WholeExtremum, check_not_empty
 from ..reduce.sums import all_dims, array_of, dense, one_dim, plain_dtype

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import tapegrad as tg
-
 from ...core.transforms.batched import is_batched
 from ..block import Case, api
 from ..block.checks import not_implemented
+from ..block.public import public
 from ..block.samples import Draw, Index
 
 # What a reduction is called here, and what it starts from.
@@ -76,8 +75,8 @@ def segment_reduce(
     start = start if initial is None else initial
     rows, many = counts.shape[:-1], counts.shape[-1]
     rest = (1,) * (data.dim() - axis - 1)
-    places = tg.arange(data.shape[axis], device=data.device).expand(*rows, -1).contiguous()
-    index = tg.searchsorted(counts.cumsum(-1), places, right=True)
+    places = public.arange(data.shape[axis], device=data.device).expand(*rows, -1).contiguous()
+    index = public.searchsorted(counts.cumsum(-1), places, right=True)
     index = index.reshape(*index.shape, *rest).expand(data.shape)
     counts = counts.reshape(*counts.shape, *rest)
     # Extrema share no gradient with what they start from, so that this is no number at first.
@@ -88,7 +87,7 @@ def segment_reduce(
     made = made.scatter_reduce(axis, index, data, kind, include_self=joins).narrow(axis, 0, many)
     if not joins:
         below = made < start if kind == "amax" else made > start
-        made = tg.where(below | (counts == 0), start, made)
+        made = public.where(below | (counts == 0), start, made)
     if reduce == "mean":
         made = made / (counts if initial is None else counts.clamp(min=1))
     return made.contiguous()

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ....core.strides import channels_last
-from ....ops.nn.conv import out_size, transposed_size
 from ...conv_windows import gather, scatter
+from ...geometry import out_size, transposed_size
 from .. import KERNELS
 from ..blas import CONNECTED, dot
 from .rows import F64, dense, empty, for_dtypes, is_dense, pick, zeros

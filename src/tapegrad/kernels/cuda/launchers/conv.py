@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ....api.settings import Settings
 from ....backends import cudnn
+from ....core.settings import Settings
 from ....core.strides import channels_last, strided
-from ....ops.nn.conv import out_size, transposed_size
+from ...geometry import out_size, transposed_size
 from .. import cublaslt
 from ..cublas import F32, NAMES
 from ..sources import conv as cuda_conv

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...geometry import ordered
 from ..cublas import NAMES
 from ..sources import templates as cuda_source
 
@@ -362,8 +363,6 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
 
 
 def register_dropout(backend: Any, draws: Draws, reference: Any) -> None:
-    from ....ops.nn.dropout import ordered
-
     other = reference("drawn_dropout")
 
     @backend.override("drawn_dropout")

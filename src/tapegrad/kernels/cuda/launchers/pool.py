@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.nn.pool_windows import disjoint, laid_out_like
+from ...geometry import disjoint, laid_out_like
 from ..cublas import NAMES
 from ..sources import conv as cuda_conv
 from ..sources import templates as cuda_source

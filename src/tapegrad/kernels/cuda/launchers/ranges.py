@@ -87,7 +87,7 @@ class RangeWatch:
         ticket, value = int(self.told[0]), int(self.told[1])
         self.told[:] = 0
         code, lasti, low, high = self.asked[ticket - 1]
-        from ...._old_names import AcceleratorError
+        from ....errors.accelerator import AcceleratorError
 
         what = f"the index {value} is out of range: {low} to {high - 1} are possible"
         raise build(

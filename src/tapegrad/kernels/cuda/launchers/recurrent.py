@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ....core.arguments import cast_value
 from ....core.devices import DEVICE
 from ....core.op import REGISTRY
-from ....ops.block.checks import cast_value, half_as_single
+from ....core.rounding import half_as_single
 from ...recurrent_loops import before, spans
 from ..cublas import NAMES
 from ..formulas import functions

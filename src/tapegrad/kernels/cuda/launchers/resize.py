@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from ....core.devices import uploaded
-from ....ops.nn.interpolate import backward_name, forward_name
-from ....ops.nn.pool_windows import laid_out_like
-from ...resampling_taps import table, transposed
+from ...geometry import laid_out_like
+from ...resampling_taps import backward_name, forward_name, table, transposed
 from ..cublas import NAMES
 from ..sources import conv as cuda_conv
 from .kernels import BLOCK, Gpu, accumulator

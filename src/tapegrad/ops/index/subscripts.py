@@ -16,6 +16,7 @@ import numpy as np
 from ... import dtypes
 from ...autograd.anomaly_mode import outside
 from ...autograd.inplace import EXPANDED, bump, check_apart, refuse, write
+from ...core.arguments import bounds, number_as_array
 from ...core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
 from ...core.devices import is_device, to_host
 from ...core.dispatch import apply
@@ -25,8 +26,8 @@ from ...core.python_dispatch import ACTIVE, same_always
 from ...core.strides import shares_itself
 from ...core.transforms.batched import has_batched, is_batched, memory_of
 from ...core.transforms.levels import BATCHES
-from ...errors import does_not_fit, no_tensor_in_list
-from . import batched_index
+from ...errors import no_tensor_in_list
+from . import batched_subscripts
 
 ALL = slice(None)
 BASIC = (int, slice)  # parts of an index that need no looking at
@@ -40,19 +41,6 @@ NOT_A_TUPLE = (
 BYTE_MASK = (
     "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
 )
-
-
-def wrap_dim(dim: Any, ndim: int) -> int:
-    """A dimension counted from the front; 0-d tensors have one dimension for this purpose."""
-    bound = ndim if ndim else 1
-    if not -bound <= dim < bound:
-        if isinstance(dim, int) and not -(1 << 63) <= dim < 1 << 63:
-            raise ValueError("Overflow when unpacking long long")
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got "
-            f"{dim})"
-        )
-    return int(dim if dim >= 0 else dim + bound)
 
 
 def get(t: Any, index: Any) -> Any:
@@ -171,31 +159,6 @@ def as_value(t: Any, value: Any) -> Any:
         return same_always(wrap(number_as_array(dtype, value)))
     name = dtypes.of(dtype).scalar_type
     raise TypeError(f"can't assign a {type_name(value)} to a torch.{name}Tensor")
-
-
-def number_as_array(dtype: Any, value: Any) -> Any:
-    """A Python number as a 0-d array of `dtype`: truncated, but refused where it does not fit."""
-    if type(value) is float and (dtype is F64 or dtype is F32 and -1e38 < value < 1e38):
-        return np.array(value, dtype)
-    kind = dtype.kind
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise OverflowError("int too big to convert")
-    if isinstance(value, complex) and kind not in "cb":
-        if value.imag:
-            raise does_not_fit(dtype)
-        value = value.real
-    if kind in "iu":
-        limits = np.iinfo(dtype)
-        # Negative integers wrap around in unsigned dtypes.
-        low = -limits.max if kind == "u" and isinstance(value, int) else limits.min
-        if not low <= value <= limits.max:
-            raise does_not_fit(dtype)
-        return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)
-    with np.errstate(over="ignore"):
-        array = np.asarray(value).astype(dtype)
-    if kind != "b" and np.isinf(array) and not np.isinf(value):
-        raise does_not_fit(dtype)
-    return array
 
 
 # ---------------------------------------------------------------------- reading an index
@@ -381,20 +344,13 @@ def slice_at(t: Any, dim: int, item: slice) -> Any:
     return apply(REGISTRY["slice"], (t,), (dim, *bounds(item, shape[dim])))
 
 
-def bounds(item: slice, size: int) -> tuple[int, int, int]:
-    start, stop, step = item.indices(size)
-    if step < 0:
-        raise ValueError("step must be greater than zero")
-    return start, stop if stop > start else start, step
-
-
 # ---------------------------------------------------------------------- applying index arrays
 
 
 def index_with(t: Any, noted: dict[int, Any], watched: tuple[Any, ...] = ()) -> Any:
     """`t` at index arrays, given by dimension."""
     if BATCHES and has_batched(watched):
-        return batched_index.get(t, noted, watched)
+        return batched_subscripts.get(t, noted, watched)
     index = complete(t._array.shape, noted)
     if STATE.device_type is not None:
         check_places(t, index)
@@ -415,7 +371,7 @@ def put_with(
 ) -> Any:
     """`index_put` at index arrays, given by dimension; in place unless `run` says otherwise."""
     if BATCHES and has_batched(watched):
-        return batched_index.put(t, noted, values, accumulate, watched, run)
+        return batched_subscripts.put(t, noted, values, accumulate, watched, run)
     filling = is_masked_fill(list(noted.values()), values, accumulate)
     if filling and any([a.dtype == U8 for a in noted.values()]):
         raise RuntimeError(

@@ -82,7 +82,7 @@ def aligned(index: Any, in_front: bool, rank: int) -> Any:
 
 
 def get(t: Any, noted: dict[int, Any], watched: Any) -> Any:
-    from .indexing import index_with
+    from .subscripts import index_with
 
     level = innermost((t, *watched))
     places = Places(t, noted, watched, level)
@@ -95,7 +95,7 @@ def put(
     t: Any, noted: dict[int, Any], values: Any, accumulate: bool, watched: Any, run: Any
 ) -> Any:
     from ...autograd.inplace import write
-    from .indexing import put_with
+    from .subscripts import put_with
 
     level = innermost((t, values, *watched))
     physical, in_front = physical_at(t, level)

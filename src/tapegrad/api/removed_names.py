@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from tapegrad.device import contiguous_format
-from tapegrad.errors.absent import absent_class
+from ..device import contiguous_format
+from ..errors.absent import absent_class
+from ..errors.accelerator import AcceleratorError as AcceleratorError
 
 REMOVED = "This function was deprecated since version 1.9 and is now removed."
 
@@ -46,14 +47,6 @@ symeig = removed(
 matrix_rank = removed(
     "matrix_rank", "\nPlease use the `torch.linalg.matrix_rank` function instead."
 )
-
-
-class AcceleratorError(RuntimeError):
-    """An error of a device other than the CPU.
-
-    >>> issubclass(torch.AcceleratorError, RuntimeError)
-    True
-    """
 
 
 class classproperty:

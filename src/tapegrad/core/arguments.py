@@ -1,0 +1,63 @@
+"""Arguments of ops that are no tensors: dimensions, slices and numbers, checked as PyTorch does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors.sentences import does_not_fit
+from .base import F32, F64
+from .dispatch import number_as
+
+
+def wrap_dim(dim: Any, ndim: int) -> int:
+    """A dimension counted from the front; 0-d tensors have one dimension for this purpose."""
+    bound = ndim if ndim else 1
+    if not -bound <= dim < bound:
+        if isinstance(dim, int) and not -(1 << 63) <= dim < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got "
+            f"{dim})"
+        )
+    return int(dim if dim >= 0 else dim + bound)
+
+
+def number_as_array(dtype: Any, value: Any) -> Any:
+    """A Python number as a 0-d array of `dtype`: truncated, but refused where it does not fit."""
+    if type(value) is float and (dtype is F64 or dtype is F32 and -1e38 < value < 1e38):
+        return np.array(value, dtype)
+    kind = dtype.kind
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise OverflowError("int too big to convert")
+    if isinstance(value, complex) and kind not in "cb":
+        if value.imag:
+            raise does_not_fit(dtype)
+        value = value.real
+    if kind in "iu":
+        limits = np.iinfo(dtype)
+        # Negative integers wrap around in unsigned dtypes.
+        low = -limits.max if kind == "u" and isinstance(value, int) else limits.min
+        if not low <= value <= limits.max:
+            raise does_not_fit(dtype)
+        return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)
+    with np.errstate(over="ignore"):
+        array = np.asarray(value).astype(dtype)
+    if kind != "b" and np.isinf(array) and not np.isinf(value):
+        raise does_not_fit(dtype)
+    return array
+
+
+def bounds(item: slice, size: int) -> tuple[int, int, int]:
+    start, stop, step = item.indices(size)
+    if step < 0:
+        raise ValueError("step must be greater than zero")
+    return start, stop if stop > start else start, step
+
+
+def cast_value(value: Any, dtype: Any) -> Any:
+    """An array or a number in a NumPy dtype."""
+    if not hasattr(value, "dtype"):
+        return number_as(value, dtype)
+    return value if value.dtype == dtype else value.astype(dtype)
