@@ -176,8 +176,10 @@ def size_of(value: Any) -> int | None:
 
 
 def bound_of(value: Any) -> int | None:
-    """The most that a function's cache will ever hold, if it has a bound."""
-    return value.cache_info().maxsize if isinstance(value, functools._lru_cache_wrapper) else None
+    """The most that a cache will ever hold, if it has a bound."""
+    if isinstance(value, functools._lru_cache_wrapper):
+        return value.cache_info().maxsize
+    return getattr(value, "most", None)
 
 
 def containers() -> dict[str, Any]:

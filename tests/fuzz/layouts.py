@@ -48,7 +48,7 @@ def note_calls() -> None:
     assert "tapegrad" not in sys.modules
     home = importlib.util.find_spec("tapegrad")
     assert home is not None and home.origin is not None
-    place = os.path.join(os.path.dirname(home.origin), "native")
+    place = os.path.join(os.path.dirname(home.origin), "kernels", "cpu")
     spec = importlib.machinery.PathFinder.find_spec("tapegrad.kernels.cpu._kernels", [place])
     assert spec is not None and spec.loader is not None, "there are no kernels in C"
     module = importlib.util.module_from_spec(spec)

@@ -17,27 +17,43 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-import threading
 import types
 from typing import Any
 
+from ...core.locks import new_rlock
 from ..breaks.source import FUTURE, KEPT, ODD, code_of, copied
 
 HOOKS = "\0hooks"  # the constant that the hooks are put in the place of
 MOST_FILES = 64  # whose trees are kept
-MOST_CODES = 4096  # whose instrumented code is kept
+MOST_CODES = 1024  # whose instrumented code is kept
 FRAME_READERS = frozenset(("locals", "globals", "vars", "dir", "eval", "exec", "breakpoint"))
 DISPLAYS = (ast.Constant, ast.BinOp, ast.Compare, ast.JoinedStr, ast.Lambda)
 ASYNC = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
+
+
+class BoundedDict(dict[Any, Any]):
+    """A dict that drops its oldest entries: a notebook may define any number of functions."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        while len(self) > self.most:
+            del self[next(iter(self))]
 
 
 class Cache:
     """Instrumented code by original code, and the trees of files."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.made: dict[types.CodeType, types.CodeType | None] = {}
-        self.originals: dict[int, tuple[types.CodeType, types.CodeType]] = {}
+        self.lock = new_rlock()
+        self.made: dict[types.CodeType, types.CodeType | None] = BoundedDict(MOST_CODES)
+        # Larger by far: functions may have some of this code right now.
+        self.originals: dict[int, tuple[types.CodeType, types.CodeType]] = BoundedDict(
+            8 * MOST_CODES
+        )
         self.files: dict[str, tuple[list[str], ast.Module]] = {}
 
 
@@ -61,8 +77,6 @@ def instrumented(function: types.FunctionType, hooks: Any) -> types.CodeType | N
         return code
     with CACHE.lock:
         if code not in CACHE.made:
-            if len(CACHE.made) > MOST_CODES:
-                CACHE.made.clear()  # `originals` stays: functions may have such code right now
             CACHE.made[code] = None
             try:
                 is_piece = hasattr(function, KEPT)
@@ -72,7 +86,7 @@ def instrumented(function: types.FunctionType, hooks: Any) -> types.CodeType | N
             for before, after in made:
                 CACHE.made[before] = after
                 CACHE.originals[id(after)] = after, before
-        return CACHE.made[code]
+        return CACHE.made.get(code)
 
 
 def of_piece(function: Any, hooks: Any) -> list[tuple[types.CodeType, types.CodeType]]:

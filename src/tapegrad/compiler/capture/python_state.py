@@ -13,6 +13,7 @@ this call always holds, while a missing guard would be wrong.
 
 from __future__ import annotations
 
+import _weakrefset
 import array
 import collections
 import contextlib
@@ -34,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from ...core.base import PACKAGE, TensorBase
+from ...core.locks import new_rlock
 from ...nn.modules._hooks import GLOBAL
 from ...nn.modules.module import Module
 from .. import PURE_MARK
@@ -72,8 +74,13 @@ AUGMENT = {
     "FloorDiv": operator.ifloordiv,
 }
 MADE_BY_PYTHON = 1 << 9  # the flag of classes of `class` statements
-CAPTURE = __file__.rpartition("/")[0] + "/"
+# The files whose functions run in the place of the user's own expressions.
+HOOK_FILES = frozenset(
+    f"{__file__.removesuffix('python_state.py')}{name}.py"
+    for name in ("caught", "instrumented", "python_state", "reads", "vetted")
+)
 OWN = ("tapegrad", "torch")
+WEAKREF_FILES = frozenset((weakref.__file__, _weakrefset.__file__))
 
 
 class Current(threading.local):
@@ -90,7 +97,7 @@ class Swaps:
     """Functions that have instrumented code right now, for any number of recordings."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = new_rlock()
         self.held: dict[int, list[Any]] = {}  # by id: function, its own code, how often
 
     def put(self, function: types.FunctionType, code: types.CodeType) -> None:
@@ -338,7 +345,7 @@ class PythonState:
     def notice(self, frame: Any) -> bool:
         """A function that is not this package's runs without hooks: are its reads missing?"""
         code = frame.f_code
-        if self.trusting or code.co_filename == weakref.__file__ or is_of_a_tuple(frame):
+        if self.trusting or code.co_filename in WEAKREF_FILES or is_of_a_tuple(frame):
             return False  # callbacks of weak references come at any time
         importing = import_around(frame)
         if importing is not None:
@@ -1275,7 +1282,7 @@ def is_called_by_user(frame: Any) -> bool:
     """Whether instrumented code, and not this package, called a function of Python's library."""
     while frame is not None:
         name = frame.f_code.co_filename
-        if name.startswith(CAPTURE):
+        if name in HOOK_FILES:
             return True
         if name.startswith(PACKAGE):
             return False
