@@ -2,6 +2,7 @@
 #
 #   make demo         a tour in the terminal
 #   make test         the test suite, on the compiled build where a C compiler is found
+#   make thorough     the tests that take too long for CI: compiled programs and fuzzing
 #   make test-pure    the test suite on the pure Python build
 #   make test-cuda    tests/cuda with $(PYTHON), which needs CuPy to run them on a GPU
 #   make docs         the site, in build/site; its pages, plots and notebooks are run
@@ -35,7 +36,7 @@ TORCH_INDEX ?=
 WORKERS ?= 2
 PYTEST_ARGS ?=
 # Which tests: CI empties this to include the slow ones.
-SELECT ?= -m "not slow"
+SELECT ?= -m "not slow and not thorough"
 
 comma := ,
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check
@@ -46,7 +47,7 @@ PYTEST = -m pytest -n $(WORKERS) -q $(SELECT) $(PYTEST_ARGS)
 SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
+.PHONY: help demo test thorough test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
     bench-pure bench-page bench-zoo libraries libraries-quick sanitize tsan fuzz wheel clean
 .DELETE_ON_ERROR:
 
@@ -59,6 +60,10 @@ demo: $(VENV_DEMO)/.tools
 
 test: $(VENV)/.installed
 	$(VENV)/bin/python $(PYTEST)
+
+# What takes too long for CI: every op and trap compiled in all forms, the zoo, fuzzing at length.
+thorough: $(VENV)/.installed
+	$(VENV)/bin/python -m pytest -n $(WORKERS) -q -m thorough $(PYTEST_ARGS)
 
 test-pure: $(VENV_PURE)/.installed
 	$(VENV_PURE)/bin/python $(PYTEST)
@@ -140,6 +145,7 @@ define checked_kernels
 	  build/$(1)/tapegrad/kernels/cpu/c/*.c -o build/$(1)/tapegrad/kernels/cpu/_kernels.so -lpthread -lm
 endef
 
+FUZZ_FILES ?= 1000  # of each kind; the page of evidence has 10000
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
   PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
@@ -149,8 +155,8 @@ sanitize: $(VENV)/.tools
 	    $(wildcard tests/test_native*.py) tests/test_compile.py tests/test_compile_memory.py \
 	    --deselect tests/test_compile.py::test_a_hundred_thousand_replays_have_flat_memory \
 	    --deselect tests/test_compile_memory.py::test_recording_takes_no_more_memory_than_running
-	$(SANITIZED) $(VENV)/bin/python tests/fuzz/run.py --only layouts --seconds 40
-	$(SANITIZED) $(VENV)/bin/python tests/fuzz/run.py --only files --count 10000 --jobs $(WORKERS)
+	$(SANITIZED) $(VENV)/bin/python tests/fuzz/run.py --only layouts --seconds 20
+	$(SANITIZED) $(VENV)/bin/python tests/fuzz/run.py --only files --count $(FUZZ_FILES) --jobs $(WORKERS)
 
 # Threads of Python that compute at the same time; a data race in C ends the run. Nothing forks here:
 # the checker does not follow a process with threads into its child.

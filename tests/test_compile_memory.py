@@ -556,20 +556,27 @@ print((peak() - before) / (4 * SIZE))
 """
 
 
+def run_as_file(folder: Any, program: str) -> Any:
+    """Run a program from a file: functions of `python -c` have no source, and are not recorded."""
+    path = folder / "program.py"
+    path.write_text(program)
+    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
+
+
 KINDS_AND_MOST = [
-    *[("elementwise", 0.6), ("gradient", 0.6), ("layers", 0.6)],
-    *[("product", 0.6), ("picked", 0.6), ("windows", 0.6)],
+    *[("elementwise", 1.7), ("gradient", 1.7), ("layers", 0.6)],
+    *[("product", 2.7), ("picked", 1.7), ("windows", 1.7)],
 ]
 
 
 @needs_kernels
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted otherwise")
 @pytest.mark.parametrize(("kind", "most"), KINDS_AND_MOST)
-def test_recording_takes_no_more_memory_than_running(kind: str, most: int) -> None:
-    """Calls that are recorded, compared and replayed, in arrays of 16 MB; the code takes half of
-    one, and all values of a call together some ten or twenty."""
-    program = PEAK.replace("{kind}", kind)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+def test_recording_takes_no_more_memory_than_running(kind: str, most: int, tmp_path: Any) -> None:
+    """Calls that are recorded, compared and replayed, in arrays of 16 MB; the code and the trees of
+    files that are instrumented take half of one, the first argument is kept while hooks look at it,
+    and all values of a call together are some ten or twenty."""
+    done = run_as_file(tmp_path, PEAK.replace("{kind}", kind))
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) <= most
 
@@ -597,8 +604,8 @@ assert has_moved(None, numpy_stream())
 """
 
 
-def test_what_nobody_draws_from_is_not_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", UNASKED], capture_output=True, text=True)
+def test_what_nobody_draws_from_is_not_imported(tmp_path: Any) -> None:
+    done = run_as_file(tmp_path, UNASKED)
     assert done.returncode == 0, done.stderr
 
 
@@ -624,7 +631,7 @@ def test_what_is_only_read_is_not_copied() -> None:
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < table.nbytes
-    with pytest.raises(RuntimeError, match="in a way that is not seen"):
+    with pytest.raises(RuntimeError, match="it reads a NumPy array"):
         step = torch.compile(writes, fullgraph=True)
         step(x), step(x)
 

@@ -316,3 +316,13 @@ def test_flat_weights_can_be_set():
     layer = torch.nn.LSTM(2, 3)
     layer._flat_weights = [w.detach() for w in layer._flat_weights]
     assert [w.shape for w in layer._flat_weights] == [(12, 2), (12, 3), (12,), (12,)]
+
+
+def test_comparisons_in_place_give_zero_gradients():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = torch.tensor([1.0, 3.0], requires_grad=True)
+    a = x * 1
+    a.eq_(y)
+    a.sum().backward()
+    same(x.grad, [0.0, 0.0])
+    same(y.grad, [0.0, 0.0])

@@ -24,7 +24,9 @@ LAYERS = {
         core.settings core.size utils._pytree utils._pytree_nodes kernels.__init__
         kernels.cpu.__init__ backends.__init__ backends.cudnn
     """,
-    "tensors without ops": "core.base core.is_array core.modes core.strides",
+    "tensors without ops": """
+        core.base core.is_array core.modes core.strides core.thread_modes core.locks
+    """,
     "errors": "errors",
     "core": "core",
     "autograd": "autograd errors.nonfinite",

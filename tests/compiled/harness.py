@@ -156,7 +156,8 @@ def outcome(function: Callable[..., Any], args: tuple[Any, ...], outside: bool) 
             if losses:
                 sum(losses).backward()
     except Exception as error:
-        return (type(error), str(error))
+        # What follows the sentence is said by the call that is nearest to the user's line.
+        return (type(error), str(error).partition("\n")[0])
     return frozen(result)
 
 

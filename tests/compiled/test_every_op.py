@@ -44,7 +44,7 @@ ONCE_WRONG = {
 
 def marked(names: list[str], each: int) -> list[Any]:
     """Every so many names for the default run, and all for the slow one."""
-    slow = pytest.mark.slow
+    slow = pytest.mark.thorough
     quick = [i % each == 0 or n in ONCE_WRONG for i, n in enumerate(names)]
     return [n if q else pytest.param(n, marks=slow) for n, q in zip(names, quick, strict=True)]
 

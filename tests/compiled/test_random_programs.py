@@ -229,7 +229,7 @@ COUNT = 25  # programs of a test
 
 @pytest.mark.parametrize(
     "start",
-    [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(COUNT, 1000, COUNT)]],
+    [0, *[pytest.param(i, marks=pytest.mark.thorough) for i in range(COUNT, 1000, COUNT)]],
 )
 @pytest.mark.parametrize("make", [whole, forward])
 def test_random_programs(make, start):

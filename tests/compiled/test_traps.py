@@ -39,7 +39,7 @@ OFTEN = [n for n in NAMES if n.endswith("_outside")]
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.slow) for n in NAMES]
+    "name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.thorough) for n in NAMES]
 )
 def test_trap_differentiated_outside(name):
     told = compare(trap.traps[name], outside=True)

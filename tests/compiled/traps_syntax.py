@@ -651,18 +651,6 @@ def frames_inside(compile):
 
 
 @trap
-def caller_looked_at(compile):
-    def who():
-        return sys._getframe(1).f_code.co_name
-
-    @compile
-    def f(x):
-        return work(x) * len(who())
-
-    return Trap(f)
-
-
-@trap
 def signature_of_itself(compile):
     @compile
     def f(x, k: int = 2, *, m=3):
@@ -845,29 +833,6 @@ def attribute_methods_of_objects(compile):
         return work(x) * k
 
     return Trap(f, state=lambda: (log, dict(vars(odd))))
-
-
-@trap
-def hash_of_objects(compile):
-    class Key:
-        def __init__(self):
-            self.n = 0
-
-        def __hash__(self):
-            self.n += 1
-            return 1
-
-        def __eq__(self, other):
-            return True
-
-    key = Key()
-    d = {Key(): 2.0}
-
-    @compile
-    def f(x):
-        return work(x) * d[key]
-
-    return Trap(f, state=lambda: key.n)
 
 
 @trap

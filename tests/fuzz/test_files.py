@@ -52,7 +52,7 @@ def test_hostile_files(kind: str, tmp_path: pathlib.Path) -> None:
     ends(kind, 150, 1, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_hostile_files(kind: str, tmp_path: pathlib.Path) -> None:
     """`run.py` reads 10,000 of each kind, under AddressSanitizer with `make sanitize`."""
@@ -135,6 +135,6 @@ def test_a_kill_leaves_no_broken_file(tmp_path: pathlib.Path) -> None:
     kill_while_saving(tmp_path / "checkpoint.pt", 2)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_sixty_kills_leave_no_broken_file(tmp_path: pathlib.Path) -> None:
     kill_while_saving(tmp_path / "checkpoint.pt", 60)

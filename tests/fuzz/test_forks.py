@@ -115,6 +115,6 @@ def test_forks_while_threads_are_busy() -> None:
     run(20, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_many_forks_while_threads_are_busy() -> None:
     run(300, 2)

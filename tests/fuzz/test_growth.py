@@ -25,6 +25,6 @@ def test_nothing_grows() -> None:
     check(16)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_nothing_grows_over_many_rounds() -> None:
     check(1000)

@@ -37,7 +37,7 @@ def test_odd_layouts() -> None:
     assert run(3, 1)["calls"] > 20
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_odd_layouts_reach_every_kernel() -> None:
     found = run(30, 2)
     assert set(found["not reached"]) <= UNUSED and found["not reached misaligned"] == []

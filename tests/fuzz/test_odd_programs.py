@@ -27,17 +27,17 @@ def run(name: str, seconds: int, seed: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("seconds", [2, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [2, pytest.param(40, marks=pytest.mark.thorough)])
 def test_random_programs(seconds: int) -> None:
     assert run("programs.py", seconds, 100_000 * seconds)["programs"] > seconds
 
 
-@pytest.mark.parametrize("seconds", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(20, marks=pytest.mark.thorough)])
 def test_threads(seconds: int) -> None:
     assert run("threads.py", seconds, 1)["programs"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command() -> None:
     command = [sys.executable, str(HERE / "run.py"), "--seconds", "1", "--only", "threads"]
     done = subprocess.run(command, env=ENV, capture_output=True, text=True)

@@ -37,7 +37,7 @@ def test_interrupts(way: str, count: int) -> None:
     check(run(way, count, 1), count)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "way, count, seed", [("timer", 1000, 2), ("timer", 1000, 3), ("points", 210, 4)]
 )

@@ -9,8 +9,8 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.autocast_state import STATE
 from ..core.casting import CACHE, CACHING, AutocastBlock, follow
-from .autocast_state import STATE
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

@@ -351,6 +351,8 @@ def refuse_kinds(
 
     Errors for lack of memory are PyTorch's RuntimeErrors too. Returns where the error is right.
     """
+    if str(error).startswith(f"{api.spoken}{ending}(): "):
+        return  # the op's own sentence about this call
     reason = wrong_kinds(api, args, kwargs, method, ending)
     if reason is None and isinstance(error, MemoryError):
         reason = no_memory(error)
@@ -374,11 +376,12 @@ def no_memory(error: MemoryError) -> RuntimeError:
     )
 
 
-def is_spoken(api: Api, error: TypeError) -> bool:
+def is_spoken(api: Api, error: TypeError, method: bool) -> bool:
     """Whether a TypeError is PyTorch's sentence for the call, not Python's about a part of it."""
     text = str(error)
     if text.startswith(f"{api.spoken}(): argument"):
-        return False  # right, but the position may be that in the method
+        # Of a method, it may name the position in the function.
+        return not method or "(position" not in text
     return "(): argument" in text or "() received an invalid" in text or "expected Tensor" in text
 
 
@@ -394,7 +397,9 @@ def explain(
     at = error.__traceback__
     if at is None or at.tb_next is not None:
         reason = wrong_kinds(api, args, kwargs, method, ending)
-        if reason is not None and (isinstance(reason, ValueError) or not is_spoken(api, error)):
+        if reason is not None and (
+            isinstance(reason, ValueError) or not is_spoken(api, error, method)
+        ):
             return reason
         # Raised inside the function, perhaps by an op that has another public name or none.
         head, found, rest = str(error).partition("(): argument")

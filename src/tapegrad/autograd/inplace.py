@@ -233,6 +233,7 @@ def written(op: Op, tensors: tuple[Any, ...]) -> Op:
     if found is None:
         found = WRITTEN[name] = copy.copy(op)
         found.node_name = name
+        found.gradients = None  # the kernel for the gradients of `op` knows other rules
         if op.differentiable:
             # PyTorch has these under their own names because it cannot differentiate them.
             found.rules = (Rule(functools.partial(no_derivative, op.name), ()),)

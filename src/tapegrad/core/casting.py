@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes
-from ..amp.autocast_state import STATE as SET
+from .autocast_state import STATE as SET
 from .base import F32, ON_DEVICE, ON_META, STATE, Stamped, TensorBase, cell_of, stamp
 from .dispatch import REALS, apply, recorded
 from .late_bound import AUTOCAST, GPU

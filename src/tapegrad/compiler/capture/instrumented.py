@@ -27,6 +27,7 @@ HOOKS = "\0hooks"  # the constant that the hooks are put in the place of
 MOST_FILES = 64  # whose trees are kept
 MOST_CODES = 1024  # whose instrumented code is kept
 FRAME_READERS = frozenset(("locals", "globals", "vars", "dir", "eval", "exec", "breakpoint"))
+STACK_READERS = frozenset(("_getframe", "currentframe", "_current_frames"))
 DISPLAYS = (ast.Constant, ast.BinOp, ast.Compare, ast.JoinedStr, ast.Lambda)
 ASYNC = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
@@ -75,6 +76,8 @@ def instrumented(function: types.FunctionType, hooks: Any) -> types.CodeType | N
     code = function.__code__
     if id(code) in CACHE.originals:
         return code
+    if not STACK_READERS.isdisjoint(code.co_names):
+        return None  # it would see the frames of the hooks
     with CACHE.lock:
         if code not in CACHE.made:
             CACHE.made[code] = None

@@ -231,7 +231,7 @@ def fill_again(spoilt: list[Any], results: list[Any]) -> None:
 def spoil(array: Any) -> None:
     """Other values, none of which a kernel could take for a place in memory."""
     kind = array.dtype.kind
-    array[...] = np.nan if kind == "f" else ~array if kind == "b" else -1
+    array[...] = np.nan if kind == "f" else ~array if kind in "bu" else -1
 
 
 # ---------------------------------------------------------------------- copies

@@ -781,7 +781,7 @@ def set_buffer(module: Module, name: str, value: Any) -> None:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         if name in module.__dict__:
             raise KeyError(f"attribute '{name}' already exists")
-        module._buffers.pop(name, None)
+        forget(module, name, "_buffers")
         module.register_buffer(name, value, value.persistent)
     else:
         module._buffers[name] = announced(GLOBAL.buffer_registration, module, name, value)

@@ -48,7 +48,9 @@ def refuse_grad(input: Any) -> None:
         raise RuntimeError("cannot resize variables that require grad")
 
 
-def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+def resized(
+    input: Any, shape: tuple[int, ...], strides: tuple[int, ...], counts: bool = True
+) -> Any:
     """Give a tensor this shape; what does not fit into its memory goes to new memory.
 
     (Other tensors that look at the old memory stay there, which is where PyTorch differs.)
@@ -66,13 +68,19 @@ def resized(input: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any
         memory[:kept] = strided(np, x, (kept,), (x.itemsize,))
         x = memory
     input._array = with_bits_of(input._array, strided(np, x, shape, strides))
-    bump(input, "resize_")
+    if counts:
+        bump(input, "resize_")
     return input
 
 
 def resize_in_place(t: Any, shape: tuple[int, ...]) -> None:
     """Give an `out=` tensor another shape, in the memory of its base where there is room."""
-    resized(t, shape, contiguous_strides(shape, memory_behind(t._array).itemsize))
+    if not isinstance(memory_behind(t._array), np.ndarray):  # on a GPU it gets memory of its own
+        fresh_array = xp_of(t._array).empty(shape, t._array.dtype)
+        t._array = with_bits_of(t._array, fresh_array)
+        return
+    # The write that follows is counted: PyTorch has one version for both.
+    resized(t, shape, contiguous_strides(shape, memory_behind(t._array).itemsize), counts=False)
 
 
 @api(function=False)

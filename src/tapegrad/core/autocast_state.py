@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import dtypes
-from ..core.per_thread import PerThread
+from .per_thread import PerThread
 
 
 class State(PerThread):
