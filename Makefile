@@ -142,10 +142,13 @@ define checked_kernels
 	  -fsanitize=$(2) -fno-sanitize-recover=undefined -DTG_ONE_VERSION -shared -fPIC \
 	  $$($(VENV)/bin/python -c "import numpy, sysconfig as s; \
 	    print('-I' + numpy.get_include(), '-I' + s.get_paths()['include'])") \
-	  build/$(1)/tapegrad/kernels/cpu/c/*.c -o build/$(1)/tapegrad/kernels/cpu/_kernels.so -lpthread -lm
+	  $$(find build/$(1)/tapegrad/kernels/cpu/c -type d | sed 's/^/-I/') \
+	  build/$(1)/tapegrad/kernels/cpu/c/*/*.c -o build/$(1)/tapegrad/kernels/cpu/_kernels.so \
+	  -lpthread -lm
 endef
 
-FUZZ_FILES ?= 1000  # of each kind; the page of evidence has 10000
+# Damaged files of each kind; the page of evidence has 10000.
+FUZZ_FILES ?= 1000
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
   PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"

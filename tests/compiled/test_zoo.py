@@ -28,7 +28,10 @@ def test_there_are_many():
 
 @pytest.mark.parametrize(
     "name",
-    [n if i % 8 == 0 else pytest.param(n, marks=pytest.mark.thorough) for i, n in enumerate(PROGRAMS)],
+    [
+        n if i % 8 == 0 else pytest.param(n, marks=pytest.mark.thorough)
+        for i, n in enumerate(PROGRAMS)
+    ],
 )
 def test_program(name):
     with quiet():

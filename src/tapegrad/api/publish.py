@@ -50,11 +50,14 @@ def tidy(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
     return kwargs
 
 
+ANY_NUMBER = 1 << 30  # of positional arguments
+
+
 def positional_limit(api: Api) -> int:
     """How many positional arguments a function takes; `run`, which may follow, is not for users."""
     code = getattr(api.call, "__wrapped__", api.call).__code__
     if code.co_flags & inspect.CO_VARARGS:
-        return 1 << 30
+        return ANY_NUMBER
     names = code.co_varnames[: code.co_argcount]
     return names.index("run") if "run" in names else len(names)
 
@@ -351,8 +354,9 @@ def refuse_kinds(
 
     Errors for lack of memory are PyTorch's RuntimeErrors too. Returns where the error is right.
     """
-    if str(error).startswith(f"{api.spoken}{ending}(): "):
-        return  # the op's own sentence about this call
+    own = str(error).startswith(f"{api.spoken}{ending}(): ")
+    if own and positional_limit(api) >= ANY_NUMBER:
+        return  # the schema has a list in the place of arguments one by one
     reason = wrong_kinds(api, args, kwargs, method, ending)
     if reason is None and isinstance(error, MemoryError):
         reason = no_memory(error)
@@ -376,12 +380,12 @@ def no_memory(error: MemoryError) -> RuntimeError:
     )
 
 
-def is_spoken(api: Api, error: TypeError, method: bool) -> bool:
+def is_spoken(api: Api, error: TypeError, reason: Exception) -> bool:
     """Whether a TypeError is PyTorch's sentence for the call, not Python's about a part of it."""
     text = str(error)
     if text.startswith(f"{api.spoken}(): argument"):
-        # Of a method, it may name the position in the function.
-        return not method or "(position" not in text
+        # The same, but it may name the position in the method for that in the function.
+        return "(position" not in text or "(position" not in str(reason)
     return "(): argument" in text or "() received an invalid" in text or "expected Tensor" in text
 
 
@@ -398,7 +402,7 @@ def explain(
     if at is None or at.tb_next is not None:
         reason = wrong_kinds(api, args, kwargs, method, ending)
         if reason is not None and (
-            isinstance(reason, ValueError) or not is_spoken(api, error, method)
+            isinstance(reason, ValueError) or not is_spoken(api, error, reason)
         ):
             return reason
         # Raised inside the function, perhaps by an op that has another public name or none.
