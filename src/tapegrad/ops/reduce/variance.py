@@ -72,21 +72,22 @@ def second_look(
     ends = [slice(0, 1) if dim is None or d in dim else slice(None) for d in range(x.ndim)]
     first = x[tuple(ends)]
     same = xp.equal(x, first).all(axis=dim, keepdims=True) & (var == var)
-    return xp.where(same, 0, var), running_mean(xp, x, dim, xp.where(same, first, mean))
+    mean = xp.where(same, first, mean)
+    return xp.where(same, 0, var), running_mean(x, dim, mean) if xp is np else mean
 
 
-def running_mean(xp: Any, x: Any, dim: Any, mean: Any) -> Any:
+def running_mean(x: Any, dim: Any, mean: Any) -> Any:
     """The mean of elements with infinities, as a running mean gives it.
 
     PyTorch updates a mean by `(x - mean) / n`: after an infinity that is not the last element, the
     next difference is NaN.
     """
-    infinite = xp.isinf(x)
+    infinite = np.isinf(x)
     if not infinite.any():
         return mean
     ends = [slice(-1, None) if dim is None or d in dim else slice(None) for d in range(x.ndim)]
-    earlier = xp.add.reduce(infinite, axis=dim, keepdims=True) > infinite[tuple(ends)]
-    return xp.where(earlier, math.nan, mean)
+    earlier = np.add.reduce(infinite, axis=dim, keepdims=True) > infinite[tuple(ends)]
+    return np.where(earlier, math.nan, mean)
 
 
 def var_gradient(F: Any, grad: Any, input: Any, dim: Any, correction: Any) -> Any:

@@ -22,7 +22,7 @@ from ..block.shapes import asked_shape
 from .bit_views import conjugate_view, negative_view
 from .dim_order import PROPERTIES
 from .part_views import select
-from .views import as_int, ints_of_call
+from .views import as_int, as_ints, ints_of_call
 
 # ruff: noqa: N805
 
@@ -133,6 +133,8 @@ def broadcast_to(input: Any, *size: Any, **kwargs: Any) -> Any:
     """
     if not size and "size" in kwargs:
         size = (kwargs["size"],)
+    if len(size) == 1:
+        return expanded(input, as_ints("broadcast_to", "size", 2, size[0]))
     return expanded(input, ints_of_call("broadcast_to", "size", size))
 
 
