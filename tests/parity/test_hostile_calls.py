@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 FUZZ = pathlib.Path(__file__).parents[1] / "fuzz" / "hostile.py"
 # How many of 10,000 calls may differ, by kind. Never more than these; they should become fewer.
 MOST = {
@@ -18,6 +20,8 @@ MOST = {
     "accepted": 90,
     "class": 180,
 }
+
+pytestmark = pytest.mark.thorough  # some minutes
 
 
 def test_hostile_calls() -> None:

@@ -334,6 +334,8 @@ def wrong_kinds(
         kwargs = dict(zip(api.parameters, args, strict=False)) | kwargs
         kwargs.pop("reduction", None)  # a name there, a number in the op
         args = ()
+    elif "compute_mode" in kwargs:  # as the reduction
+        kwargs = {name: value for name, value in kwargs.items() if name != "compute_mode"}
     name = api.name.replace(".", "_").removeprefix("nn_functional_") + ending
     return refusal(name, api.spoken + ending, args, kwargs, method)
 
