@@ -51,7 +51,8 @@ def is_list_of(value: Any, element: Type, size: int | None) -> bool:
         return bool(size) and element.word != "Tensor" and fits_type(value, element, None)
     if element.word == "Tensor" or element.kind() == "OptionalType":
         return all([fits_type(v, element, None) for v in value])
-    return not value or fits_type(value[0], element, None)
+    # None stands for a size that is not changed, in adaptive pooling.
+    return not value or value[0] is None or fits_type(value[0], element, None)
 
 
 def fits_type(value: Any, wanted: Type, size: int | None) -> bool:

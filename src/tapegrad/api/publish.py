@@ -334,8 +334,6 @@ def wrong_kinds(
         kwargs = dict(zip(api.parameters, args, strict=False)) | kwargs
         kwargs.pop("reduction", None)  # a name there, a number in the op
         args = ()
-    elif "compute_mode" in kwargs:  # as the reduction
-        kwargs = {name: value for name, value in kwargs.items() if name != "compute_mode"}
     name = api.name.replace(".", "_").removeprefix("nn_functional_") + ending
     return refusal(name, api.spoken + ending, args, kwargs, method)
 
@@ -359,6 +357,8 @@ def refuse_kinds(
     own = str(error).startswith(f"{api.spoken}{ending}(): ")
     if own and positional_limit(api) >= ANY_NUMBER:
         return  # the schema has a list in the place of arguments one by one
+    if api.python and isinstance(error, RuntimeError):
+        return  # a function in Python, which does not compare kinds first
     reason = wrong_kinds(api, args, kwargs, method, ending)
     if reason is None and isinstance(error, MemoryError):
         reason = no_memory(error)
