@@ -35,7 +35,7 @@ TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
 WORKERS ?= 2
 PYTEST_ARGS ?=
-# Which tests: CI empties this to include the slow ones.
+# Which tests: CI leaves out the thorough ones only.
 SELECT ?= -m "not slow and not thorough"
 
 comma := ,

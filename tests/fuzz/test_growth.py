@@ -1,4 +1,4 @@
-"""A varied program leaves nothing behind: a few rounds here, 1,000 in CI."""
+"""A varied program leaves nothing behind: a few rounds here, 1,000 in `make thorough`."""
 
 from __future__ import annotations
 

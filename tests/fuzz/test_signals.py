@@ -1,4 +1,4 @@
-"""Interrupts at random moments leave the library as it was: a few here, 2,000 and more in CI."""
+"""Interrupts at random moments leave the library as it was: 2,000 and more in `make thorough`."""
 
 from __future__ import annotations
 
