@@ -218,7 +218,7 @@ class Seen:
             if is_tensor(r) and id(r) not in own:
                 seen = self.recorder.seen_in_argument(r)
                 if seen is not r:  # a view of an argument, as anyone who keeps both expects
-                    r._array, r._cell = seen._array, seen._cell
+                    r._array, r._cell, r._view_of = seen._array, seen._cell, seen._view_of
         if self.changes_lists():
             own |= {id(other): each for each, other, _ in self.lists}
             for each, other, _ in self.lists:

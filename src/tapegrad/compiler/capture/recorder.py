@@ -21,7 +21,7 @@ from ... import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from ...api.tensor.conversion import the_element
 from ...autograd.dispatched import above, wanting
 from ...core import lazy_conj
-from ...core.base import WITH_BITS, TensorBase, next_seq, user_frame, wrap
+from ...core.base import WITH_BITS, TensorBase, View, next_seq, user_frame, wrap
 from ...core.dispatch import apply
 from ...core.op import REGISTRY, Op
 from ...core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
@@ -159,10 +159,10 @@ class Recorder(OpMode):
             return value
         if stand_in._array.strides != value._array.strides:
             return t
-        offset = address(t._array) - address(stand_in._array)
-        view = wrap(strided(np, value._array, t._array.shape, t._array.strides, offset))
+        view = wrap(at_the_same_place(t._array, stand_in._array, value._array))
         view._cell = value._version_cell()
-        view._view_of = t._view_of
+        if t._view_of is not None:
+            view._view_of = view_of_argument(t._view_of, stand_in, value)
         return view
 
     def give_up(self, reason: str) -> None:
@@ -694,3 +694,30 @@ class Recorder(OpMode):
         if isinstance(value, dict):
             return {key: self.without_history(v) for key, v in value.items()}
         return value
+
+
+def at_the_same_place(array: Any, stand_in: Any, argument: Any) -> Any:
+    """The part of an argument's memory that an array looks at in that of its stand-in."""
+    if not array.size:
+        return array
+    start = argument
+    if array.dtype != argument.dtype:
+        n = max(1, array.dtype.itemsize // argument.dtype.itemsize)
+        start = strided(np, argument, (n,), (argument.dtype.itemsize,)).view(array.dtype)
+    offset = address(array) - address(stand_in)
+    return strided(np, start, array.shape, array.strides, offset)
+
+
+def view_of_argument(view: View, stand_in: Any, value: Any) -> View:
+    """How a view of a stand-in came from its base, as a view of the argument."""
+    moved = [
+        (at_the_same_place(source, stand_in._array, value._array), op, attrs)
+        for source, op, attrs in view.steps
+    ]
+    made = view.twin()
+    parent = value._view_of
+    made.base = value if parent is None else parent.base
+    made.steps = (*(() if parent is None else parent.steps), *moved)
+    # As many writes ago as in the stand-in's memory.
+    made.seen = value._version_cell().n - (stand_in._version_cell().n - view.seen)
+    return made
