@@ -119,6 +119,7 @@ class Recorder(OpMode):
         self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
         self.is_inside = False  # a function that is called as a whole
         self.originals: dict[int, tuple[Any, Any]] = {}  # by id of memory: stand-ins, arguments
+        self.stood_for: dict[int, Any] = {}  # by id of a stand-in: the argument
         self.has_histories = False  # a tensor that was there before is no leaf
         self.take_over([t._array for t in inputs])
         for t in tensors:
@@ -136,6 +137,7 @@ class Recorder(OpMode):
     def stand_for(self, pairs: list[tuple[Any, Any]]) -> None:
         """Tensors that stand for arguments, with those arguments."""
         self.originals = {id(memory(t._array)): (t, value) for t, value in pairs}
+        self.stood_for = {id(t): value for t, value in pairs}
 
     def asked(self, t: Any, what: str) -> Any:
         """What a stand-in cannot tell, or what is not part of the signature, the argument tells."""
@@ -147,7 +149,9 @@ class Recorder(OpMode):
         if (what == "layout" and same) or (what == "history" and not value._wants_grad):
             return t
         self.give_up("it asks how an argument lies in memory, or where it comes from")
-        return value if t is stand_in else t if what == "history" else self.seen_in_argument(t)
+        if id(t) in self.stood_for:
+            return self.stood_for[id(t)]
+        return t if what == "history" else self.seen_in_argument(t)
 
     def seen_in_argument(self, t: Any) -> Any:
         """A view of a stand-in as a view of the argument, where that lies in memory alike."""
@@ -155,8 +159,8 @@ class Recorder(OpMode):
         if known is None:
             return t
         stand_in, value = known
-        if t is stand_in:
-            return value
+        if id(t) in self.stood_for:
+            return self.stood_for[id(t)]
         if stand_in._array.strides != value._array.strides:
             return t
         view = wrap(at_the_same_place(t._array, stand_in._array, value._array))
