@@ -764,7 +764,7 @@ def test_a_mode_that_is_left_on():
         torch.set_grad_enabled(True)
 
 
-# ------------------------------------------------------------------ calls that are recorded, and views
+# ------------------------------------------------------------------ recorded calls and views
 
 
 def in_both(make, *, calls=6):

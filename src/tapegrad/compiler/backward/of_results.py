@@ -24,7 +24,7 @@ from ...autograd.starts import edge_of
 from ...core.base import Node, TensorBase, next_seq, user_frame, wrap
 from ...core.late_bound import TENSOR
 from ...core.locks import new_rlock
-from ...core.modes import MODES, grad_set_to, set_mode
+from ...core.modes import MODES, autocast_set_to, grad_set_to
 from ...core.python_dispatch import ACTIVE
 from ...core.strides import memory
 from ...ops.draws.generators import default_generator
@@ -228,7 +228,8 @@ class Outside:
         forward, written, made = recorder.steps, recorder.written, dict(recorder.made)
         recorder.written = set()
         every = (True,) * len(self.results)
-        with recorder, closed(self.stand_ins, self.leaves), no_autocast():
+        # A backward pass works in the dtypes of its forward pass: nothing is cast.
+        with recorder, closed(self.stand_ins, self.leaves), autocast_set_to(None):
             for pattern in {every: None, **dict.fromkeys(patterns)}:
                 roots = [t for t, is_used in zip(self.results, pattern, strict=True) if is_used]
                 seeds = [wrap(seed_like(t._array, i)) for i, t in enumerate(roots, 1)]
@@ -389,17 +390,6 @@ def seed_like(array: Any, start: int) -> Any:
     return made
 
 
-class no_autocast:
-    """No casts for a block: a backward pass works in the dtypes of its forward pass."""
-
-    def __enter__(self) -> None:
-        self.before = MODES.autocast
-        set_mode("autocast", None)
-
-    def __exit__(self, *error: object) -> None:
-        set_mode("autocast", self.before)
-
-
 class Call:
     """What a call of a compiled function was made with, should it have to be made again."""
 
@@ -427,13 +417,10 @@ class Call:
         before = default_generator.get_state()
         if self.random is not None:
             default_generator.set_state(self.random)
-        casts = MODES.autocast
-        set_mode("autocast", self.autocast)
         try:
-            with grad_set_to(True):
+            with autocast_set_to(self.autocast), grad_set_to(True):
                 out = self.function(*args, **kwargs)
         finally:
-            set_mode("autocast", casts)
             default_generator.set_state(before)
         return pytree.tree_flatten(out)[0], given
 
