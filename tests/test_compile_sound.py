@@ -4,6 +4,7 @@ Values are compared with the same function run as ordinary Python, in calls with
 other inputs: what a recording freezes shows in one of the two.
 """
 
+import re
 import warnings
 
 import pytest
@@ -855,3 +856,39 @@ def test_a_users_backward_runs_when_gradients_are_asked_for():
     for n in range(1, 7):
         f(x).sum().backward()
         assert len(calls) == n
+
+
+def test_a_users_backward_that_only_computes_is_recorded():
+    scale = torch.tensor(3.0)
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, power):
+            ctx.save_for_backward(x)
+            ctx.power = power
+            return x**power
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            made = grad * ctx.power * torch.sign(x) * abs(scale)
+            made[x > 2] = 0.0
+            return made, None
+
+    def whole(x):
+        x = x.detach().requires_grad_()
+        outside(x).sum().backward()
+        return x.grad
+
+    def outside(x):
+        return Scaled.apply(x.sin(), 2).cos()
+
+    once, twice = torch.compile(whole, fullgraph=True), torch.compile(outside, fullgraph=True)
+    for i in range(6):
+        x = torch.linspace(-1, 3, 5) * (i + 1)
+        y, z = x.clone().requires_grad_(), x.clone().requires_grad_()
+        outside(y).sum().backward()
+        twice(z * 1).sum().backward()
+        assert torch.equal(once(x), y.grad) and torch.equal(z.grad, y.grad)
+    for each in (once, twice):
+        assert re.search(r"replayed [3-9] times", torch.compile.explain(each))

@@ -18,7 +18,7 @@ import numpy as np
 
 from ... import errors
 from ...autograd.api import grad
-from ...autograd.function import BackwardFunction, user_backward
+from ...autograd.function import BackwardFunction
 from ...autograd.leaves import only_follows
 from ...autograd.starts import edge_of
 from ...core.base import Node, TensorBase, next_seq, user_frame, wrap
@@ -29,12 +29,12 @@ from ...core.python_dispatch import ACTIVE
 from ...core.strides import memory
 from ...ops.draws.generators import default_generator
 from ...utils import _pytree as pytree
-from .. import PURE_MARK
 from ..capture.symbolic_floats import Number
 from ..capture.undo import Print, is_same_as, same_bits
 from ..plan.memory_plan import Plan, movable, owners_of
 from ..plan.native_calls import in_segments
 from ..program.steps import GradientStep, timed
+from .users_rules import may_act
 
 TWICE = "torch.compile with aot_autograd does not currently support double backward"
 SOME = 4093  # numbers, of which gradients of no meaning consist; a prime, so that rows differ
@@ -74,16 +74,6 @@ def standing_for(value: Any, array: Any) -> Any:
         made._wants_grad = True
         made._node = Doorway(value)
     return made
-
-
-def is_users(node: Any) -> bool:
-    """Whether a node runs a user's `backward`, for which nobody vouched."""
-    cls = getattr(node, "_forward_cls", None)
-    if cls is None or type(node) is CompiledFunctionBackward:
-        return False
-    rule = user_backward(cls)
-    is_ours = rule.__module__.partition(".")[0] == __name__.partition(".")[0]
-    return not is_ours and PURE_MARK not in getattr(rule, "__dict__", {})
 
 
 @contextlib.contextmanager
@@ -213,7 +203,7 @@ class Outside:
                 continue
             if node._hooks is not None:
                 return "a hook in it sees gradients"
-            if is_users(node):
+            if may_act(node):
                 return f"{node._forward_cls.__name__}.backward may do more than compute"
             for edge in node._edges:
                 if edge is not None and edge not in seen:
