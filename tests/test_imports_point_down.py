@@ -25,7 +25,7 @@ LAYERS = {
         kernels.cpu.__init__ backends.__init__ backends.cudnn
     """,
     "tensors without ops": """
-        core.base core.is_array core.modes core.strides core.thread_modes core.locks
+        core.base core.is_array core.modes core.op core.strides core.thread_modes core.locks
     """,
     "errors": "errors",
     "core": "core",

@@ -16,6 +16,7 @@ import tapegrad
 from table import find
 from tapegrad.api.publish import load_everything
 from tapegrad.core.op import REGISTRY, Facts
+from tapegrad.errors.nonfinite_patterns import PATTERNS
 from tapegrad.ops.block.definition import APIS, BLOCK_FIELDS, Block, Public, api, names_of, op
 
 # Blocks: their first argument is not a `self`.
@@ -233,3 +234,7 @@ def test_made_rules_show_what_they_were_made_with():
     load_everything()
     rule = rule_tree(REGISTRY["reflection_pad1d_back"].rules[0].function)
     assert ast.unparse(rule.body[0]) == "return F.reflection_pad1d(grad, pad)"
+
+
+def test_blocks_name_patterns_that_exist():
+    assert {op.nonfinite for op in REGISTRY.values()} - {""} == PATTERNS.keys()

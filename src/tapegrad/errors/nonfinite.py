@@ -129,7 +129,7 @@ def case_of(op: Any, kind: str, backward: bool, values: Any, makers: Any) -> Cas
         if name is not None and not name.startswith("a view of"):
             names[argument] = name
     here = {name: host(x) for name, x in values.items()}
-    return Case(public_name(op.name), kind, backward, here, makers, names)
+    return Case(public_name(op.name), op.nonfinite, kind, backward, here, makers, names)
 
 
 def name_of_maker(node: Any) -> str | None:

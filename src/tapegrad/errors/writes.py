@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.base import Version
 from ..core.modes import ANOMALY
+from ..core.op import REGISTRY
 from .evidence import (
     Place,
     Write,
@@ -101,7 +102,6 @@ def name_written(writes: list[Write]) -> str | None:
 
 
 INPLACE_FLAGS = ("relu", "dropout", "silu", "hardtanh", "leaky_relu", "elu")
-SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 def is_parameter(node: Any, kept: Any) -> bool:
@@ -132,8 +132,8 @@ def fixes_for_write(writes: list[Write], reader: str, parameter: bool) -> list[s
         ]
     if "inplace=True" in text:
         return ["leave out inplace=True", copy]
-    sign = SIGNS.get(plain)
-    augmented = re.match(rf"(.+?)\s*\{sign}=\s*(.+)", text) if sign else None
+    sign = REGISTRY[plain].sign if plain in REGISTRY else ""
+    augmented = re.match(rf"(.+?)\s*{re.escape(sign)}=\s*(.+)", text) if sign else None
     if augmented and "[" not in augmented.group(1):
         left, right = augmented.groups()
         return [f"write {left} = {left} {sign} {right}", copy]

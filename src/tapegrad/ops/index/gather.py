@@ -311,6 +311,7 @@ class ScatterOld(Block):
     plain_tensors = ("index",)
     public = False
     dims = ("dim",)
+    nearest = "scatter_add, or scatter with a reduce that has a derivative"
 
     def fwd(xp, input, index, src, dim, reduce):
         return placed(xp, input, index, src, dim, xp.add if reduce == "add" else xp.multiply)

@@ -289,6 +289,7 @@ class EmbeddingRenorm(Block):
     tensors = ("weight", "indices")
     plain_tensors = ("indices",)
     public = False
+    nearest = "norm the weight yourself, under torch.no_grad()"
 
     def fwd(xp, weight, indices, max_norm, norm_type):
         out = weight.copy()

@@ -139,6 +139,7 @@ class NllLoss(ClassLoss):
     aten = "nll_loss_forward"
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
     gradient_text = {"input": "-grad * weight / n at [target], else 0"}
+    nonfinite = "no_labels"
 
 
 @op

@@ -198,6 +198,7 @@ class CtcLossBackward(Block):
     node = "NotImplemented"
     aten = "_ctc_loss_backward"
     public = False
+    nearest = "first-order gradients only: create_graph=False"
 
     def fwd(
         xp,

@@ -483,6 +483,7 @@ class Mish(Activation):
     """mish(input) -> Tensor: `x * tanh(softplus(x))`."""
 
     aten = "mish"
+    onnx = "Mish"
 
     def fwd(xp, input):
         x = real(input, "mish_cpu")

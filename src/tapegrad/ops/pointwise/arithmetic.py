@@ -57,6 +57,9 @@ class Mul(Arithmetic):
     linear = True
     vmap_write = "inplace arithmetic"
     foreach = "binary"
+    sign = "*"
+    onnx = "Mul"
+    nonfinite = "product"
     fwd = ufunc("multiply")
 
     def d_input(F, grad, other):
@@ -73,6 +76,9 @@ class Add(Arithmetic):
     aten = "add.Tensor"
     public = False
     vmap_write = None
+    sign = "+"
+    onnx = "Add"
+    nonfinite = "difference"
     fwd = ufunc("add")
 
     def d_input(F, grad):
@@ -99,6 +105,8 @@ class AddAlpha(Arithmetic):
     aten = "add.Tensor"
     public = False
     vmap_write = None
+    onnx = "Add"
+    nonfinite = "difference"
 
     def fwd(xp, input, other, alpha):
         if type(alpha) is float and same_floats(input, other):
@@ -201,6 +209,9 @@ class Sub(Arithmetic):
     public = False
     guard = refuse_bools
     vmap_write = "inplace arithmetic"
+    sign = "-"
+    onnx = "Sub"
+    nonfinite = "difference"
     fwd = ufunc("subtract")
 
     def d_input(F, grad):
@@ -219,6 +230,8 @@ class SubAlpha(Arithmetic):
     public = False
     guard = refuse_bools
     vmap_write = "inplace arithmetic"
+    onnx = "Sub"
+    nonfinite = "difference"
 
     def fwd(xp, input, other, alpha):
         out = xp.subtract(half_as_single(input), scaled(xp, half_as_single(other), alpha))
@@ -338,6 +351,8 @@ class Neg(Elementwise):
     out_dtype = OUT_FOUND
     keeps_finite = True
     foreach = "unary"
+    sign = "-"
+    onnx = "Neg"
     fwd = ufunc("negative")
 
     def d_input(F, grad):
@@ -367,6 +382,9 @@ class Div(Arithmetic):
     dtype = PROMOTE_FLOAT
     public = False
     vmap_write = "inplace arithmetic"
+    sign = "/"
+    onnx = "Div"
+    nonfinite = "division"
     fwd = ufunc("true_divide")
 
     def d_input(F, grad, other):
@@ -412,6 +430,7 @@ class DivMode(Arithmetic):
     aten = "div.Tensor_mode"
     public = False
     formula = "mode(input / other)"
+    nonfinite = "division"
 
     def fwd(xp, input, other, mode):
         return quotient(xp, input, other, mode)
@@ -470,6 +489,8 @@ class Reciprocal(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("reciprocal_",)
     foreach = "unary"
+    onnx = "Reciprocal"
+    nonfinite = "division"
     samples = unary_cases(low=0.3)
     fwd = ufunc("reciprocal")
 
@@ -490,6 +511,7 @@ class FloorDivide(Arithmetic):
     """
 
     node = "torch::autograd::NotImplemented"
+    nearest = "torch.div for the quotient itself: rounding has no slope"
 
     def fwd(xp, input, other):
         return quotient(xp, input, other, "floor")

@@ -67,6 +67,7 @@ class Abs(Same):
     out_dtype = OUT_FOUND
     keeps_finite = True
     foreach = "unary"
+    onnx = "Abs"
     fwd = ufunc("absolute")
 
     def call(input, *, run=None):
@@ -108,6 +109,7 @@ class Sign(Flat):
     out_dtype = OUT_FOUND
     keeps_finite = True
     foreach = "unary"
+    onnx = "Sign"
 
     def fwd(xp, input):
         return sign_of(xp, input)
@@ -380,6 +382,7 @@ class Floor(Rounding):
 
     guard = whole("floor")
     inplace_functions = ("floor_",)
+    onnx = "Floor"
     fwd = rounding("floor")
 
 
@@ -393,6 +396,7 @@ class Ceil(Rounding):
 
     guard = whole("ceil")
     inplace_functions = ("ceil_",)
+    onnx = "Ceil"
     fwd = rounding("ceil")
 
 
@@ -417,6 +421,7 @@ class Round(Flat):
     aten = "round"
     public = False
     guard = not_for("round_vml_cpu", BOOL, COMPLEX)
+    onnx = "Round"
     fwd = rounding("rint")
 
 
@@ -502,6 +507,7 @@ class Relu(Same):
     guard = relu_domain
     inplace_functions = ("relu_",)
     keeps_finite = True
+    onnx = "Relu"
 
     def fwd(xp, input):
         # A scalar of the same dtype spares NumPy the conversion of a Python number.

@@ -85,6 +85,7 @@ class MaxAll(WholeExtremum):
     node = "MaxBackward1"
     aten = "max"
     gradient_text = {"input": "grad where input is the maximum (shared by ties), else 0"}
+    onnx = "ReduceMax"
 
     def fwd(xp, input):
         return xp.maximum.reduce(input, axis=None)
@@ -100,6 +101,7 @@ class MinAll(WholeExtremum):
     node = "MinBackward1"
     aten = "min"
     gradient_text = {"input": "grad where input is the minimum (shared by ties), else 0"}
+    onnx = "ReduceMin"
 
     def fwd(xp, input):
         return xp.minimum.reduce(input, axis=None)
@@ -248,6 +250,8 @@ class Amax(SharedExtremum):
     tensor([5., 3.])
     """
 
+    onnx = "ReduceMax"
+
     def fwd(xp, input, dim, keepdim):
         return dense(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim))
 
@@ -262,6 +266,8 @@ class Amin(SharedExtremum):
     >>> tensor([[1.0, 3.0], [5.0, 2.0]]).amin(0)
     tensor([1., 2.])
     """
+
+    onnx = "ReduceMin"
 
     def fwd(xp, input, dim, keepdim):
         return dense(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim))
@@ -381,6 +387,8 @@ class Argmax(WhereExtremum):
     (tensor(2), tensor([1, 0]))
     """
 
+    onnx = "ArgMax"
+
     def fwd(xp, input, dim, keepdim):
         return dense(xp, xp.argmax(input, axis=dim, keepdims=keepdim))
 
@@ -398,6 +406,8 @@ class Argmin(WhereExtremum):
     >>> argmin(tensor([[1.0, 3.0], [5.0, 2.0]])), argmin(tensor([[1.0, 3.0], [5.0, 2.0]]), 1)
     (tensor(0), tensor([0, 1]))
     """
+
+    onnx = "ArgMin"
 
     def fwd(xp, input, dim, keepdim):
         return dense(xp, xp.argmin(input, axis=dim, keepdims=keepdim))

@@ -46,6 +46,7 @@ class Logsumexp(Block):
 
     autocast = Autocast(gpu=SINGLE)
     aliases = ("special.logsumexp",)
+    onnx = "ReduceLogSumExp"
     samples = (
         Case(Draw(3, 4), 0),
         Case(Draw(2, 3, 4), (0, -1), True),
@@ -118,6 +119,7 @@ class SoftmaxBackwardData(FromOutput):
 
     aten = "_softmax_backward_data"
     formula = "output * (input - sum(input * output, dim))"
+    nonfinite = "soft_maximum"
 
     def fwd(xp, input, output, dim):
         grad, out = half_as_single(input), half_as_single(output)
@@ -154,6 +156,8 @@ class Softmax(AlongDim):
 
     aten = "_softmax"
     aliases = ("special.softmax",)
+    onnx = "Softmax"
+    nonfinite = "soft_maximum"
 
     def fwd(xp, input, dim):
         if not input.size:
@@ -183,6 +187,7 @@ class LogSoftmaxBackwardData(FromOutput):
 
     aten = "_log_softmax_backward_data"
     formula = "input - exp(output) * sum(input, dim)"
+    nonfinite = "soft_maximum"
 
     def fwd(xp, input, output, dim):
         grad, out = half_as_single(input), half_as_single(output)
@@ -213,6 +218,8 @@ class LogSoftmax(AlongDim):
 
     aten = "_log_softmax"
     aliases = ("special.log_softmax",)
+    onnx = "LogSoftmax"
+    nonfinite = "soft_maximum"
 
     def fwd(xp, input, dim):
         if not input.size:

@@ -173,6 +173,7 @@ class SumAll(Linear):
     public = False
     gradient_text = {"input": "expand(grad, input.shape)"}
     shape = no_dims
+    onnx = "ReduceSum"
 
     def fwd(xp, input, dtype):
         return reduced(xp, xp.add, input, None, False, dtype)
@@ -196,6 +197,7 @@ class Sum(Linear):
     gradient_text = {"input": "expand(grad, input.shape)"}
     formula = "sum(input, dim)"
     shape = reduced_shape
+    onnx = "ReduceSum"
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.add, input, dim, keepdim, dtype)
@@ -265,6 +267,7 @@ class MeanAll(Linear):
     public = False
     gradient_text = {"input": "expand(grad, input.shape) / n, n = input.numel()"}
     shape = no_dims
+    onnx = "ReduceMean"
 
     def fwd(xp, input, dtype):
         return averaged(xp, input, None, False, dtype)
@@ -286,6 +289,7 @@ class Mean(Linear):
     dims = ("dim",)
     gradient_text = {"input": "expand(grad, input.shape) / n, n = how many were averaged"}
     shape = reduced_shape
+    onnx = "ReduceMean"
 
     def fwd(xp, input, dim, keepdim, dtype):
         return averaged(xp, input, dim, keepdim, dtype)
@@ -372,6 +376,7 @@ class ProdAll(Block):
     aten = "prod"
     public = False
     shape = no_dims
+    onnx = "ReduceProd"
 
     def fwd(xp, input, dtype):
         return reduced(xp, xp.multiply, input, None, False, dtype)
@@ -398,6 +403,7 @@ class Prod(Block):
     public = False
     dims = ("dim",)
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
+    onnx = "ReduceProd"
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.multiply, input, (dim,) if input.ndim else None, keepdim, dtype)

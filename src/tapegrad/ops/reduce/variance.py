@@ -125,6 +125,7 @@ class Var(Spread):
 
     aten = "var.correction"
     gradient_text = {"input": "grad * 2 * (input - mean) / (n - correction)"}
+    nonfinite = "deviation"
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim)[0]
@@ -142,6 +143,7 @@ class Std(Spread):
 
     aten = "std.correction"
     gradient_text = {"input": "grad * (input - mean) / ((n - correction) * out)"}
+    nonfinite = "deviation"
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim, root=True)[0]
@@ -160,6 +162,7 @@ class VarMean(Spread):
 
     aten = "var_mean.correction"
     outs = ("var", "mean")
+    nonfinite = "deviation"
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim)
@@ -181,6 +184,7 @@ class StdMean(Spread):
 
     aten = "std_mean.correction"
     outs = ("std", "mean")
+    nonfinite = "deviation"
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim, root=True)

@@ -88,6 +88,7 @@ class LinalgVectorNorm(Lengths):
     aten = "linalg_vector_norm"
     autocast = Autocast(gpu=SINGLE)
     gradient_text = {"input": "grad * input / out, for the 2-norm"}
+    nonfinite = "vector_norm"
 
     def fwd(xp, input, ord, dim, keepdim, dtype):
         return lengths(xp, input if dtype is None else input.astype(dtype), ord, dim, keepdim)
@@ -102,6 +103,7 @@ class NormAlong(Lengths):
 
     node = "NormBackward1"
     aten = "norm.ScalarOpt_dim"
+    nonfinite = "vector_norm"
 
     def fwd(xp, input, ord, dim, keepdim):
         return lengths(xp, input, ord, dim, keepdim)

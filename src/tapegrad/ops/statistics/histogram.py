@@ -39,6 +39,9 @@ def c_number(value: Any) -> str:
 # ---------------------------------------------------------------------- histc
 
 
+SOFT = "a soft histogram: sums of torch.sigmoid differences at the bin edges"
+
+
 @op
 class Histc(Block):
     """histc(input, bins=100, min=0, max=0) -> Tensor: counts in bins of equal width.
@@ -240,6 +243,7 @@ class Histogram(Block):
     result = return_type("histogram", ("hist", "bin_edges"))
     backward = not_differentiable("aten::histogram")
     unbatchable = DATA_DEPENDENT
+    nearest = SOFT
     samples = [
         Case(Draw(5), 2),
         Case(Draw(2, 3), 3, range=(-1.0, 1.0)),
@@ -289,6 +293,7 @@ class HistogramddCounts(Block):
     tensors = ("input", "weight")
     backward = not_differentiable("aten::_histogramdd_from_bin_cts")
     unbatchable = DATA_DEPENDENT
+    nearest = SOFT
 
     def fwd(xp, input, weight, edges, density):
         columns = input.reshape(-1, input.shape[-1])
@@ -309,6 +314,7 @@ class HistogramddBinEdges(Block):
     several = True
     backward = not_differentiable("aten::_histogramdd_bin_edges")
     unbatchable = DATA_DEPENDENT
+    nearest = SOFT
 
     def fwd(xp, input, bins, range):
         width = input.shape[-1]

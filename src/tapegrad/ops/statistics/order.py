@@ -251,6 +251,7 @@ class Mode(Picked):
 
     public = True
     result = return_type("mode", ("values", "indices"))
+    nearest = "median, whose gradient goes to the chosen element"
     samples = [
         Case(Draw(5)),
         Case(Draw(3, 4), 0),
