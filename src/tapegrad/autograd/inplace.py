@@ -359,7 +359,7 @@ def check_fits(op: Op, out: Any, destination: Any) -> None:
 
 # What kernels complain about: PyTorch comes there last.
 KERNEL_REFUSED = re.compile("not implemented for '|^ZeroDivisionError")
-ORDERS = ("lt", "le", "gt", "ge")  # their results fit into any dtype
+ORDERS = ("<", "<=", ">", ">=")  # their results fit into any dtype
 
 
 def prefer_misfit(op: Op, arrays: list[Any], destination: Any) -> None:
@@ -367,7 +367,7 @@ def prefer_misfit(op: Op, arrays: list[Any], destination: Any) -> None:
     shapes = [x.shape for x in arrays if hasattr(x, "shape")]
     if not op.elementwise or not op.dtype_rule or len(shapes) < 2:
         return
-    dtype = destination.dtype if op.name in ORDERS else common_dtype(op, arrays)
+    dtype = destination.dtype if op.sign in ORDERS else common_dtype(op, arrays)
     check_fits(op, np.broadcast_to(np.empty((), dtype), np.broadcast_shapes(*shapes)), destination)
 
 

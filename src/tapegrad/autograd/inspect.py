@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes, errors
+from ..core.arguments import reduction_number
 from ..core.base import Node, TensorBase, wrap
 from ..core.late_bound import INSPECTION
 from ..core.lazy_conj import plain
@@ -23,9 +24,6 @@ from .saved import SavedTensor
 # How PyTorch's formulas spell our names.
 SPELLED = {"input": "self", "out": "result", "low": "min", "high": "max"}
 FACTS = {"shape": "sym_sizes", "strides": "sym_strides", "dtype": "scalar_type"}
-
-
-REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
 @functools.cache
@@ -83,7 +81,7 @@ def node_attribute(node: Any, name: str) -> Any:
                 value: Any = raw_saved(node, place) if raw else saved_value(node, place)
                 if wanted.endswith("_sym_strides") and isinstance(value, tuple):
                     return in_elements(node, value)
-                return REDUCTIONS.get(value, value) if wanted == "reduction" else value
+                return reduction_number(value) if wanted == "reduction" else value
             sizes = places.get(wanted.replace("_sym_numel", "_sym_sizes"))
             if wanted.endswith("_sym_numel") and sizes is not None:
                 return math.prod(saved_value(node, sizes))

@@ -112,6 +112,7 @@ class Facts:
     wirtinger: bool = False  # the rules spell out complex conjugation themselves
     casts: bool = False  # to another dtype, and does nothing else
     keeps_finite: bool = False  # nothing non-finite comes of finite values
+    leaves_out: bool = False  # a mask says which elements of its tensors have no effect
     view: bool = False
     multi_view: bool = False  # several views at once: they refuse to be written
     replays: bool = False  # a view that as_strided cannot express (it changes the dtype)

@@ -29,6 +29,8 @@ from ..autograd.inplace import CopySlices
 from ..core.base import TensorBase, next_seq
 from ..core.op import REGISTRY
 from ..errors import evidence
+from ..ops.products.addmm import Addmm
+from ..ops.shape.dim_order import T
 from ..utils import _pytree as pytree
 from ..utils._python_dispatch import TorchDispatchMode
 from . import formulas, words
@@ -288,9 +290,9 @@ def written(step: Step) -> str:
     op = REGISTRY.get(step.name)
     if op is not None and op.sign and len(args) == len(op.tensors) and not shown:
         return f" {op.sign} ".join(args) if len(args) == 2 else f"{op.sign}{args[0]}"
-    if step.name == "addmm" and len(args) == 3 and not shown:
+    if op is Addmm and len(args) == 3 and not shown:
         return f"{args[0]} + {args[1]} @ {args[2]}"
-    if step.name == "t":
+    if op is T:
         return f"{args[0]}.T"
     if step.writes:
         return f"{args[0]}.{name}({', '.join(args[1:])})"

@@ -480,8 +480,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 WRITTEN = ("add_", "sub_", "mul_", "div_", "neg_")  # as sparse/writes.py has them
 
 # The dense functions check shapes in their own words first; the methods need not pass there.
-for _name in ("matmul", "mm", "mv", "smm", "sspaddmm"):
-    setattr(SparseTensor, _name, FUNCTIONS[_name])
+SparseTensor.mm = mm
+SparseTensor.mv = mv
+SparseTensor.smm = smm
+SparseTensor.sspaddmm = sspaddmm
+SparseTensor.matmul = matmul
 SparseTensor.sum = total
 SparseTensor.__matmul__ = matmul
 

@@ -66,6 +66,7 @@ class MaskedFill(Move):
     aten = "masked_fill.Scalar"
     aligns = True
     vmap_write = "inplace arithmetic"
+    leaves_out = True
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, input.dtype.type(value), input))
@@ -89,6 +90,7 @@ class MaskedFillTensor(Move):
     public = False
     aligns = True
     host_number = True
+    leaves_out = True
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, value.astype(input.dtype), input))

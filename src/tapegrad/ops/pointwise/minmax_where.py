@@ -86,6 +86,7 @@ class Where(Block):
     elementwise = True
     public = False
     keeps_finite = True
+    leaves_out = True
 
     def fwd(xp, condition, input, other):
         return choose(xp, condition, input, other)
