@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core import devices
 from ..core.base import INTERPRETED, STATE, Node, TensorBase, node_of
 from ..core.dispatch import apply
 from ..core.gradient_memory import HOST, memory_of
-from ..core.late_bound import DISPATCHED, GPU, VIEWS
+from ..core.late_bound import DISPATCHED, GPU, ON_DEMAND, VIEWS
 from ..core.modes import MODES
 from ..core.node import OpNode, Packed
 from ..core.op import Op
@@ -75,9 +76,9 @@ def wanting(tensors: tuple[Any, ...]) -> int:
 
 def call_of(op: Op, tensors: Any, attrs: Any, watch: Any, execute: Any) -> Call:
     """An op as its schema has it; run with other arguments, it runs with the tensors in there."""
-    from .._library.calls import present
     from .inplace import write_values
 
+    present = ON_DEMAND.schema_calls().present
     overload, args, kwargs = present(op, tensors, attrs, watch, execute is write_values)
     leaves = leaves_of((args, kwargs))
     places: list[int] = []
@@ -211,15 +212,12 @@ def tell_origin(data: Any) -> None:
 
 def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function that makes a tensor, where a mode or the class of its model makes it."""
-    from .._library.calls import factory_call
-    from ..ops.creation.arguments import get_default_device
-
     wants_grad = kwargs.pop("requires_grad", False)
     if is_placed_by_default(api, args, kwargs):
-        place = get_default_device()
+        place = devices.default_device()
         if place != CPU:
             kwargs = {**kwargs, "device": place}
-    found = factory_call(api.name, make, args, kwargs)
+    found = ON_DEMAND.schema_calls().factory_call(api.name, make, args, kwargs)
 
     def function(*given: Any, **options: Any) -> Any:
         if STATE.elsewhere or "device" in options:
@@ -308,14 +306,13 @@ def finish_write(
 
 def overwrite(op: Op, target: Any, value: Any, name: str, shown: dict[str, Any]) -> Any:
     """`inplace.overwrite`, likewise."""
-    from .._library.calls import written_call
     from . import inplace
 
     inplace.refuse(target, False)
     if target._view_of is not None:
         VIEWS.refresh(target)
     node = lay_out(op, (target,), (), (), 1, (target._array,)) if is_recorded(target) else None
-    overload, args, kwargs = written_call(name, target, shown)
+    overload, args, kwargs = ON_DEMAND.schema_calls().written_call(name, target, shown)
 
     def again(args: Any, kwargs: Any) -> Any:
         return inplace.overwrite(op, args[0], value, name, shown)
@@ -354,19 +351,16 @@ def on_tensors(roots: Any) -> bool:
 
 def ones_like(root: Any) -> Any:
     """The gradient that a scalar has with respect to itself, as its class has it."""
-    from .. import ones_like as like
     from ..device import preserve_format
 
     with below_autograd():
-        return like(root, memory_format=preserve_format)
+        return ON_DEMAND.ones_like(root, memory_format=preserve_format)
 
 
 def accumulate(leaf: Any, g: Any) -> bool:
     """Add a gradient to that of a leaf, as tensors; False where arrays will do."""
     if has_sparse(g, leaf._gradient):
-        from ..sparse.gradients import accumulate as accumulate_sparse
-
-        accumulate_sparse(leaf, g)
+        ON_DEMAND.add_sparse_gradient(leaf, g)
         return True
     if not is_asked(leaf, g, leaf._gradient):
         return False

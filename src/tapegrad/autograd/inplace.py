@@ -31,7 +31,7 @@ from ..core.base import (
     quiet,
 )
 from ..core.dispatch import apply, common_dtype, run_kernel, write_plain
-from ..core.late_bound import ANOMALY_MODE, GPU, INSPECTION, PROFILER, VIEWS
+from ..core.late_bound import ANOMALY_MODE, GPU, INSPECTION, ON_DEMAND, PROFILER, VIEWS
 from ..core.modes import MODES, grad_set_to
 from ..core.node import accumulate_node
 from ..core.op import REGISTRY, Op, Rule
@@ -66,9 +66,7 @@ def write(
     if (STATE.modes_on or special) and is_asked(*tensors):
         return dispatched.write(op, tensors, attrs, watch)
     if special == INTERPRETED and dispatched.has_sparse(*tensors):
-        from ..sparse.writes import write_sparse
-
-        return write_sparse(op, tensors, attrs)
+        return ON_DEMAND.write_sparse(op, tensors, attrs)
     if len(tensors) == 2 and not attrs and not watch:
         records = not STATE.modes_on or MODES.records
         if write_plain(op, target, tensors[1], records):

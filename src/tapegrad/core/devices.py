@@ -18,7 +18,7 @@ from ..device import CPU
 from .base import STATE, TensorBase, ndarray, wrap
 from .dispatch import REALS, common_dtype, holds_array, number_as
 from .gradient_memory import ArrayMemory
-from .late_bound import GPU
+from .late_bound import GPU, ON_DEMAND
 from .lazy_conj import plain
 from .op import REGISTRY, Op
 from .python_dispatch import same_always
@@ -249,8 +249,7 @@ def check_same_gpu(tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
 def number_beside(t: Any) -> Any:
     """A tensor of one number on the current GPU, recorded if it needs a gradient."""
     if t._wants_grad:
-        from ..cuda import runtime
-
+        runtime = ON_DEMAND.cuda_runtime()
         return runtime.move(t, runtime.index_of(None))
     return wrap(DEVICE.xp.full((), plain(t._array)[()], t._array.dtype))
 
@@ -360,8 +359,7 @@ def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return meta.created(api, call, args, kwargs)
     if STATE.device_type is None and (device is None or device == "cpu" or device == CPU):
         return call(*args, **kwargs)
-    from ..cuda import runtime
-
+    runtime = ON_DEMAND.cuda_runtime()
     first = args[0] if args else kwargs.get("input")
     place: int | None
     if device is not None:
@@ -409,11 +407,21 @@ def goes_to_meta(api: Any, device: Any, args: Any, kwargs: dict[str, Any]) -> bo
     return device is not None and device.type == "meta"
 
 
+def default_device() -> Any:
+    """The device that new tensors go to: that of `with torch.device(…)`, or the default."""
+    from ..core.settings import Default
+    from ..device import device, entered
+
+    found = entered() or Default.device or CPU
+    if found.type == "cuda" and found.index is None:
+        return device("cuda", ON_DEMAND.cuda_runtime().index_of(found))
+    return found
+
+
 def no_memory(error: MemoryError) -> Exception:
     """PyTorch's error for CuPy's when the GPU is full; NumPy's as it is."""
-    from ..cuda.memory import explained
-
-    return explained(error)
+    explained: Exception = ON_DEMAND.out_of_memory(error)
+    return explained
 
 
 def placed(array: Any, place: int) -> Any:

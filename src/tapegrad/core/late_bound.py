@@ -131,6 +131,26 @@ class MetaSide:
     memory: Any = None  # an ArrayMemory, once there is one
 
 
+class OnDemand:
+    """_on_demand.py: functions of features that are loaded by the first call."""
+
+    not_here: Any = None  # (name, instead): the error for a name that can be imported, not used
+    why: Any = None  # (tensor): diagnose.why
+    cuda_runtime: Any = None  # (): the module, whether a GPU is there or not
+    out_of_memory: Any = None  # (MemoryError): PyTorch's error where it came from a GPU
+    resolve_name: Any = None  # (function): its name, for an error
+    handle_torch_function: Any = None  # overrides.handle_torch_function
+    schema_calls: Any = None  # (): _library/calls.py, which shows ops as PyTorch's schemas do
+    ones_like: Any = None  # the public function, which `__torch_dispatch__` sees
+    mapped_arguments: Any = None  # of func.vmap, for is_grads_batched=True
+    validate_cuda_device: Any = None  # ("cuda:1"): its index, or PyTorch's refusal
+    load_file: Any = None  # torch.load
+    from_dlpack: Any = None  # (object): the array of another library as a tensor
+    sparse_gradient: Any = None  # (indices, values, shape): a sparse tensor
+    add_sparse_gradient: Any = None  # (leaf, gradient)
+    write_sparse: Any = None  # (op, tensors, attrs): an in-place op on sparse tensors
+
+
 TENSOR: Final = TensorClass()
 INTERPRETERS: Final = Interpreters()
 DISPATCHED: Final = Dispatched()
@@ -144,6 +164,7 @@ FORWARD_MODE: Final = ForwardMode()
 GPU: Final = Gpu()
 HOST_KERNELS: Final = HostKernels()
 META_SIDE: Final = MetaSide()
+ON_DEMAND: Final = OnDemand()
 
 
 def own_defaults(record: Any) -> None:

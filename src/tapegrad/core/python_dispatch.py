@@ -350,8 +350,6 @@ def ask_anyone(call: Call) -> Any:
 
 def ask_about(name: str, args: tuple[Any, ...], run: Callable[..., Any], **kwargs: Any) -> Any:
     """A function that is no op, by its name in PyTorch; `run(*args)` is what happens otherwise."""
-    if DISPATCHED.overload is None:
-        from .. import _ops  # noqa: F401 (it puts itself there)
     overload = DISPATCHED.overload(name)
     return ask_anyone(Call(overload, args, kwargs, lambda args, kwargs: run(*args)))
 

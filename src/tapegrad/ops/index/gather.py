@@ -14,6 +14,7 @@ from ...core.arguments import number_as_array, wrap_dim
 from ...core.array_kind import out_of_sight
 from ...core.base import TensorBase, as_array, wrap
 from ...core.devices import to_host, xp_of
+from ...core.late_bound import ON_DEMAND
 from ...core.python_dispatch import same_always
 from ...core.rule_functions import RECORDED
 from ...core.transforms.batched import left_to_device, memory_of
@@ -205,8 +206,7 @@ class GatherSparsely(LinearMove):
 
 def sparse_gradient(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
     """One entry for every element that was taken."""
-    from ...sparse.gradients import at_places
-
+    at_places = ON_DEMAND.sparse_gradient
     if not shape:
         return at_places(index.new_zeros(0, index.numel()), grad.reshape(-1), ())
     where = np.indices(index.shape).reshape(len(shape), -1)

@@ -12,6 +12,7 @@ from ...core.arguments import cast_value
 from ...core.base import TensorBase, wrap
 from ...core.devices import where_is, xp_of
 from ...core.dispatch import apply
+from ...core.late_bound import ON_DEMAND
 from ...core.modes import MODES
 from ...core.python_dispatch import same_always
 from ...core.rounding import half_as_single
@@ -181,12 +182,11 @@ def refuse_scaled(scale_grad_by_freq: bool) -> None:
 
 def sparse_rows(lines: Any, indices: Any, shape: Any, padding_idx: int | None) -> Any:
     """The gradient of a table as a sparse tensor that has one entry for every index."""
-    from ...sparse.gradients import at_places
-
     if padding_idx is not None:
         kept = indices != padding_idx
         indices, lines = indices[kept], lines[kept]
-    return at_places(indices.reshape(1, -1), lines.reshape(indices.numel(), shape[1]), tuple(shape))
+    values = lines.reshape(indices.numel(), shape[1])
+    return ON_DEMAND.sparse_gradient(indices.reshape(1, -1), values, tuple(shape))
 
 
 @api(
