@@ -26,7 +26,7 @@ from ..core.transforms.batched import (
     grounded,
     has_batched,
     lift,
-    memory_of,
+    physical_array,
     physical_at,
 )
 from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
@@ -431,7 +431,7 @@ def zeros_for(a: Any) -> Any:
     """A tangent for an argument that has none; numbers and integers never have."""
     if not isinstance(a, TensorBase) or a._array.dtype.kind not in "fcV":
         return None
-    return wrap(xp_of(memory_of(a)).zeros(a._array.shape, a._array.dtype))
+    return wrap(xp_of(physical_array(a)).zeros(a._array.shape, a._array.dtype))
 
 
 def check_tangent(out: Any, tangent: Any) -> None:

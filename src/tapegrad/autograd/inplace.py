@@ -126,7 +126,7 @@ def write_values(
     if has_bits:
         arrays = [lazy_conj.plain(x) for x in arrays]
     if STATE.timing:
-        PROFILER.start(name, tensors)
+        PROFILER.start(op.aten_name() + "_", tensors)
     try:
         out = as_array(execute(op, list(arrays), attrs))
     except RuntimeError as error:
@@ -160,7 +160,7 @@ def write_values(
         if has_bits:
             lazy_conj.settle(node)
     if STATE.timing:
-        PROFILER.stop(name)
+        PROFILER.stop(op.aten_name() + "_")
     return target
 
 

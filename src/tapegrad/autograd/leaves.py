@@ -75,7 +75,7 @@ def add_to(grad: TensorBase, g: Any, caller: Any) -> None:
         cell.note("accumulate_grad", caller[0], caller[1], None)
 
 
-def converted(leaf: Any, g: Any, record: bool) -> Any:
+def in_grad_dtype(leaf: Any, g: Any, record: bool) -> Any:
     """A gradient in the `grad_dtype` of its leaf."""
     node: AccumulateGrad = leaf
     dtype = node.grad_dtype

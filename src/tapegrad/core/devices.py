@@ -24,7 +24,7 @@ from .op import REGISTRY, Op
 from .python_dispatch import same_always
 from .record import FLOATS
 from .rule_functions import RAW, DeviceSpace
-from .transforms.batched import memory_of
+from .transforms.batched import physical_array
 
 F32 = np.dtype(np.float32)
 
@@ -196,7 +196,7 @@ def where_is(like: Any, array: Any) -> Any:
     """A NumPy array as one on the device of `like`, an array or a tensor."""
     if STATE.device_type is None and STATE.meta_type is None:
         return array
-    found = memory_of(like) if isinstance(like, TensorBase) else like
+    found = physical_array(like) if isinstance(like, TensorBase) else like
     if type(found) is STATE.meta_type:
         return xp_of(found).asarray(array)
     return placed(array, found.device.id) if type(found) is STATE.device_type else array

@@ -256,7 +256,7 @@ def run_on_arrays(
             arrays.append(t)
         bit <<= 1
     if STATE.timing:
-        PROFILER.start(op.name, tensors)
+        PROFILER.start(op.aten_name(), tensors)
     out = GPU.run_kernel(op, arrays, attrs) if on_gpu else run_kernel(op, arrays, attrs)
     result: Any
     made: tuple[Any, ...]
@@ -270,7 +270,7 @@ def run_on_arrays(
         if op.result is not None:
             result = op.result(result)
     if STATE.timing:
-        PROFILER.stop(op.name)
+        PROFILER.stop(op.aten_name())
     return result
 
 
@@ -359,17 +359,21 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...], records: bool = True) -
     return t
 
 
+def is_written_plainly(t: TensorBase, records: bool) -> bool:
+    """Whether a write into a tensor has nothing to record, to refuse or to report."""
+    if t._view_of is not None or (records and t._wants_grad):
+        return False
+    return not (cell_of(t).inference or STATE.anomaly or STATE.timing)
+
+
 def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
-    """`t.op_(other)` where nothing is recorded, refused or told; False: it is not as simple."""
+    """`t.op_(other)` in its own memory, at once; False where it is not as simple as that."""
     if not isinstance(t, TensorBase) or op.silent or op.view:
         return False
     on_gpu = t._special == ON_DEVICE
     if not (on_gpu and not STATE.several) and (t._special or not op.native):
         return False
-    if t._view_of is not None or (records and t._wants_grad):
-        return False
-    cell = cell_of(t)
-    if cell.inference or STATE.anomaly or STATE.timing:
+    if not is_written_plainly(t, records):
         return False
     x = t._array
     dtype = x.dtype
@@ -390,7 +394,7 @@ def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
     into = getattr(op.device.kernel if on_gpu else op.kernel, "into", None)
     if into is None or not into(x, x, y):
         return False
-    cell.bump(op.name + "_", (False, None, None, -1, t._cut))
+    cell_of(t).bump(op.name + "_", (False, None, None, -1, t._cut))
     return True
 
 
@@ -474,15 +478,15 @@ def brings_array(attrs: tuple[Any, ...]) -> bool:
         return holds_array(attrs)
     if holds_array(attrs):
         return True
-    if len(PLAIN_ATTRS) < MOST_ATTRS and is_plain(attrs):
+    if len(PLAIN_ATTRS) < MOST_ATTRS and is_immutable(attrs):
         PLAIN_ATTRS.add(attrs)
     return False
 
 
-def is_plain(value: Any) -> bool:
+def is_immutable(value: Any) -> bool:
     """Whether it is made of numbers and words alone, which may be kept for ever."""
     if type(value) is tuple:
-        return all([is_plain(x) for x in value])
+        return all([is_immutable(x) for x in value])
     return value is None or type(value) in (bool, float, int, str)
 
 

@@ -154,7 +154,7 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
 
     arrays, mask = operands_of(op, tensors)
     if STATE.timing:
-        PROFILER.start(op.name, tensors)
+        PROFILER.start(op.aten_name(), tensors)
     if op.view:
         out = looked(op, arrays[0], attrs)
     else:
@@ -165,7 +165,7 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
         for t in made:
             settle(t._node)
     if STATE.timing:
-        PROFILER.stop(op.name)
+        PROFILER.stop(op.aten_name())
     if op.single:
         return made[0]
     return made if op.result is None else op.result(made)

@@ -34,6 +34,11 @@ def memory(array: Any) -> Any:
     return array
 
 
+def contiguous(xp: Any, x: Any) -> Any:
+    """The array in C order, copied if it is not; NumPy's results keep the order of their inputs."""
+    return x if x.flags.c_contiguous else xp.ascontiguousarray(x)
+
+
 def channels_last(x: Any) -> bool:
     """Whether the channels lie next to each other in memory, and the pixels in order."""
     least = 0

@@ -124,7 +124,7 @@ def innermost(tensors: Any) -> Level:
     return level  # type: ignore[no-any-return]
 
 
-def memory_of(t: Any) -> Any:
+def physical_array(t: Any) -> Any:
     """The array that really holds the values, the batches in front: for checks of values."""
     if not t._special:
         return t._array
@@ -138,13 +138,13 @@ def known_values(t: Any) -> Any:
 
     PyTorch checks those while it computes with them, and says so later.
     """
-    array = memory_of(t)
+    array = physical_array(t)
     return np.empty(0, array.dtype) if out_of_sight(array) else array
 
 
 def left_to_device(t: Any, low: int, high: int, ignored: int | None = None) -> bool:
     """Whether nobody can look at indices now. A GPU is asked to: the range is checked there."""
-    array = memory_of(t)
+    array = physical_array(t)
     if type(array) is STATE.device_type and GPU.watch_range is not None:
         GPU.watch_range(array, low, high, ignored)
     return out_of_sight(array)

@@ -24,7 +24,7 @@ from ..op import Op
 from ..python_dispatch import dispatches
 from ..record import FLOATS
 from ..rule_functions import RECORDED
-from .batched import above, batch_of, entered, grounded, is_batched, lift, memory_of, mirrored
+from .batched import above, batch_of, entered, grounded, is_batched, lift, mirrored, physical_array
 from .levels import STACK, TANGENTS, Level
 
 
@@ -266,11 +266,11 @@ def pushed_forward(op: Op, tensors: Any, tangents: Any, outs: Any, attrs: Any) -
 def unshared(tangent: Any, others: list[Any]) -> Any:
     """A tangent that may be written to: a rule may hand on the very tensor that it was given."""
     if isinstance(tangent, TensorBase):
-        array = memory_of(tangent)
+        array = physical_array(tangent)
         owns = getattr(array, "base", array) is None  # then nothing older is a part of it
         for t in others:
             if t is not None:
-                other = memory_of(t)
+                other = physical_array(t)
                 if other is array or (not owns and np.may_share_memory(array, other)):
                     return tangent.clone()  # type: ignore[attr-defined]
     return tangent

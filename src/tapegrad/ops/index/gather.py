@@ -17,7 +17,7 @@ from ...core.devices import to_host, xp_of
 from ...core.late_bound import ON_DEMAND
 from ...core.python_dispatch import same_always
 from ...core.rule_functions import RECORDED
-from ...core.transforms.batched import left_to_device, memory_of
+from ...core.transforms.batched import left_to_device, physical_array
 from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.checks import OUT_EXACT, not_implemented
@@ -95,7 +95,7 @@ def first_outside(index: Any, size: int) -> int | None:
     """The first index that is negative or too large."""
     if left_to_device(index, 0, size):
         return None
-    x = memory_of(index)
+    x = physical_array(index)
     # Negative indices are large ones when read as unsigned: one look finds both.
     if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < size:
         return None
@@ -106,8 +106,8 @@ def any_negative(index: Any) -> bool:
     """Whether an index counts from the end; on a GPU, whether it may."""
     return (
         index._special
-        and out_of_sight(memory_of(index))
-        or bool(memory_of(index).min(initial=0) < 0)
+        and out_of_sight(physical_array(index))
+        or bool(physical_array(index).min(initial=0) < 0)
     )
 
 

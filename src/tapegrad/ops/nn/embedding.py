@@ -16,7 +16,7 @@ from ...core.late_bound import ON_DEMAND
 from ...core.modes import MODES
 from ...core.python_dispatch import same_always
 from ...core.rounding import half_as_single
-from ...core.transforms.batched import known_values, left_to_device, memory_of
+from ...core.transforms.batched import known_values, left_to_device, physical_array
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
@@ -166,7 +166,7 @@ def first_outside(indices: Any, rows: int) -> int | None:
     """The place of the first row number that is none."""
     if left_to_device(indices, 0, rows):
         return None
-    x = memory_of(indices)
+    x = physical_array(indices)
     # Negative numbers are large ones when read as unsigned: one look finds both.
     if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < rows:
         return None

@@ -10,7 +10,7 @@ from ...core.arguments import REDUCTIONS, cast_value
 from ...core.dispatch import apply
 from ...core.python_dispatch import looks_at_values
 from ...core.rounding import half_as_single
-from ...core.transforms.batched import known_values, memory_of
+from ...core.transforms.batched import known_values, physical_array
 from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
@@ -191,7 +191,7 @@ def is_probability(t: Any) -> bool:
 
 @looks_at_values
 def has_negative(t: Any) -> bool:
-    return bool((memory_of(t) < 0).any())
+    return bool((physical_array(t) < 0).any())
 
 
 def check_weight(shape: tuple[int, ...], full: tuple[int, ...]) -> None:

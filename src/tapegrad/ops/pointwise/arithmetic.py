@@ -11,7 +11,7 @@ from ...autograd.inplace import bump, write
 from ...core import promote
 from ...core.arguments import cast_value
 from ...core.base import F32, F64, STATE, TensorBase
-from ...core.dispatch import apply, binary, unary
+from ...core.dispatch import apply, binary, is_written_plainly, unary
 from ...core.modes import MODES
 from ...core.python_dispatch import ACTIVE
 from ...core.rounding import half_as_single
@@ -137,9 +137,7 @@ def add_quietly(t: Any, other: Any, alpha: float) -> bool:
     """`t.add_(other, alpha=alpha)` as optimizers call it, under no_grad; False if it is not so."""
     if MODES.records or not isinstance(t, TensorBase) or not isinstance(other, TensorBase):
         return False
-    if t._special or other._special or t._view_of is not None or ACTIVE.modes:
-        return False
-    if t._cell is not None and t._cell.inference:
+    if t._special or other._special or ACTIVE.modes or not is_written_plainly(t, False):
         return False
     x, y = t._array, other._array
     if not same_floats(x, y) or x.shape != y.shape or not x.flags.c_contiguous:

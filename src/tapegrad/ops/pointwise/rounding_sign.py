@@ -15,7 +15,7 @@ from ...core.modes import MODES
 from ...core.python_dispatch import same_always
 from ...core.rounding import half_as_single
 from ...core.rule_functions import RAW
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ..block import APIS, PROMOTE, Case, Elementwise, api, apply, helper, op, ufunc
 from ..block.checks import (
     BOOL,
@@ -260,7 +260,7 @@ def filled_like(x: Any, value: Any) -> Any:
         return same_always(wrap(np.full_like(array, value)))
     if type(array) is STATE.device_type:
         return wrap(xp_of(array).full_like(array, value))
-    return wrap(xp_of(memory_of(x)).full(array.shape, value, array.dtype))
+    return wrap(xp_of(physical_array(x)).full(array.shape, value, array.dtype))
 
 
 helper("zeros_like", np.zeros_like, lambda x: filled_like(x, 0))

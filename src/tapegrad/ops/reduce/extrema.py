@@ -8,12 +8,13 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.named_results import return_type
+from ...core.strides import contiguous
 from ..block import APIS, Block, Case, api, op
 from ..block.batching import entry_dims, flattened, up
 from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from ..block.shapes import no_dims
-from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, dense, one_dim, unreduce
+from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, one_dim, unreduce
 
 # ruff: noqa: N805, E704
 
@@ -140,12 +141,12 @@ def taken(xp: Any, x: Any, indices: Any, dim: int, keepdim: bool) -> Any:
     """The elements at `indices` along `dim`, and the indices."""
     if x.ndim == 2 and not keepdim:
         every = xp.arange(indices.size)
-        return x[(every, indices) if dim else (indices, every)], dense(xp, indices)
+        return x[(every, indices) if dim else (indices, every)], contiguous(xp, indices)
     indices = xp.expand_dims(indices, dim)
     values = xp.take_along_axis(x, indices, axis=dim)
     if not keepdim:
         values, indices = values.squeeze(dim), indices.squeeze(dim)
-    return dense(xp, values), dense(xp, indices)
+    return contiguous(xp, values), contiguous(xp, indices)
 
 
 @op
@@ -253,7 +254,7 @@ class Amax(SharedExtremum):
     onnx = "ReduceMax"
 
     def fwd(xp, input, dim, keepdim):
-        return dense(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim))
+        return contiguous(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=(), keepdim=False):
         return shared_extremum(Amax, "max_values_cpu", input, dim, keepdim)
@@ -270,7 +271,7 @@ class Amin(SharedExtremum):
     onnx = "ReduceMin"
 
     def fwd(xp, input, dim, keepdim):
-        return dense(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim))
+        return contiguous(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=(), keepdim=False):
         return shared_extremum(Amin, "min_values_cpu", input, dim, keepdim)
@@ -308,8 +309,8 @@ class Aminmax(Block):
 
     def fwd(xp, input, dim, keepdim):
         return (
-            dense(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim)),
-            dense(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim)),
+            contiguous(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim)),
+            contiguous(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim)),
         )
 
     def d_input(F, grad, input, min, max, dim, keepdim):
@@ -390,7 +391,7 @@ class Argmax(WhereExtremum):
     onnx = "ArgMax"
 
     def fwd(xp, input, dim, keepdim):
-        return dense(xp, xp.argmax(input, axis=dim, keepdims=keepdim))
+        return contiguous(xp, xp.argmax(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=None, keepdim=False):
         return where_extremum(Argmax, input, dim, keepdim)
@@ -410,7 +411,7 @@ class Argmin(WhereExtremum):
     onnx = "ArgMin"
 
     def fwd(xp, input, dim, keepdim):
-        return dense(xp, xp.argmin(input, axis=dim, keepdims=keepdim))
+        return contiguous(xp, xp.argmin(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=None, keepdim=False):
         return where_extremum(Argmin, input, dim, keepdim)
@@ -442,7 +443,7 @@ class All(Block):
     dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim):
-        out = dense(xp, xp.logical_and.reduce(input, axis=dim, keepdims=keepdim))
+        out = contiguous(xp, xp.logical_and.reduce(input, axis=dim, keepdims=keepdim))
         # bool, except that uint8 was PyTorch's bool once and stays what it is.
         return out.astype(input.dtype if input.dtype == xp.uint8 else xp.bool_, copy=False)
 
@@ -466,7 +467,7 @@ class Any_(Block):
     dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim):
-        out = dense(xp, xp.logical_or.reduce(input, axis=dim, keepdims=keepdim))
+        out = contiguous(xp, xp.logical_or.reduce(input, axis=dim, keepdims=keepdim))
         return out.astype(input.dtype if input.dtype == xp.uint8 else xp.bool_, copy=False)
 
     def call(input, dim=None, keepdim=False):
@@ -493,7 +494,7 @@ class CountNonzero(Block):
     dims = ("dim",)
 
     def fwd(xp, input, dim):
-        return dense(xp, xp.add.reduce(input != 0, axis=dim, dtype=xp.int64))
+        return contiguous(xp, xp.add.reduce(input != 0, axis=dim, dtype=xp.int64))
 
     def call(input, dim=None):
         return apply(CountNonzero, (input,), (all_dims("count_nonzero", input, dim),))

@@ -11,11 +11,12 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.rounding import half_as_single
 from ...core.rule_functions import RECORDED
+from ...core.strides import contiguous
 from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from ..block.shapes import same_shape
-from .sums import all_dims, computed_wide, dense, one_dim, plain_dtype, unreduce
+from .sums import all_dims, computed_wide, one_dim, plain_dtype, unreduce
 
 # ruff: noqa: N805, E704
 
@@ -69,7 +70,7 @@ class Logsumexp(Block):
         total = rounded(xp.add.reduce(rounded(xp.exp(rounded(x - shift))), axis=dim, keepdims=True))
         out = rounded(xp.log(total)) + shift
         out = out if keepdim else out.squeeze(dim)
-        return dense(xp, out.astype(input.dtype, copy=False))
+        return contiguous(xp, out.astype(input.dtype, copy=False))
 
     def d_input(F, grad, input, out, dim, keepdim):
         return unreduce(F, grad, dim, keepdim) * F.exp(input - unreduce(F, out, dim, keepdim))

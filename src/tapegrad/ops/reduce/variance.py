@@ -11,6 +11,7 @@ import numpy as np
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.op import Op
+from ...core.strides import contiguous
 from ..block import Block, Case, api, op, reads_as
 from ..block.checks import only_bool
 from ..block.samples import Draw
@@ -19,7 +20,6 @@ from .sums import (
     array_of,
     computed_wide,
     count,
-    dense,
     unreduce,
 )
 
@@ -52,7 +52,9 @@ def moments(
         var = xp.sqrt(var)
     if not keepdim:
         var, mean = (v.reshape(()) if dim is None else v.squeeze(dim) for v in (var, mean))
-    return dense(xp, var.astype(kept, copy=False)), dense(xp, mean.astype(own, copy=False))
+    return contiguous(xp, var.astype(kept, copy=False)), contiguous(
+        xp, mean.astype(own, copy=False)
+    )
 
 
 def two_passes(xp: Any, x: Any, dim: Any, n: int, freedom: Any) -> tuple[Any, Any]:

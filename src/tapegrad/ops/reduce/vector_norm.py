@@ -10,13 +10,14 @@ from ...core import promote
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.node import unbroadcast
+from ...core.strides import contiguous
 from ...errors import check_broadcast
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift, padded
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from ..pointwise.arithmetic import refuse_bools
-from .sums import all_dims, array_of, computed_wide, count, dense, plain_dtype, unreduce
+from .sums import all_dims, array_of, computed_wide, count, plain_dtype, unreduce
 
 # ruff: noqa: N805, E704
 
@@ -38,7 +39,7 @@ def lengths(xp: Any, x: Any, ord: float, dim: Any, keepdim: bool) -> Any:
         out = xp.sqrt(xp.add.reduce(size * size, axis=dim, keepdims=keepdim))
     else:
         out = xp.add.reduce(size**ord, axis=dim, keepdims=keepdim) ** (1 / ord)
-    return dense(xp, out if x.dtype.kind == "c" else out.astype(x.dtype, copy=False))
+    return contiguous(xp, out if x.dtype.kind == "c" else out.astype(x.dtype, copy=False))
 
 
 def norm_gradient(F: Any, grad: Any, x: Any, norm: Any, ord: float, dim: Any) -> Any:
