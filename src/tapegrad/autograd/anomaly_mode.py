@@ -92,7 +92,7 @@ class detect_anomaly(AnomalyBlock):
 
 
 class Trace:
-    """What anomaly mode knows about a node: the calls that led to it, and what it made."""
+    """Anomaly mode's notes on a node: the calls that led to it, and the values it made."""
 
     __slots__ = ("birth", "calls", "parent")
 
@@ -119,7 +119,7 @@ def line_of(code: Any, lasti: int) -> int:
 
 
 class Watch(PerThread):
-    """What was seen of non-finite values in this thread."""
+    """The non-finite values that were seen in this thread."""
 
     frame: Any = None  # where the last node was made; let go of in backward and with the mode
     calls: list[Any]  # and the calls that led there

@@ -186,12 +186,12 @@ def grad(
 
 
 def tensors_among(*groups: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What modes and classes may be asked about: a gradient edge is of no class."""
+    """The tensors that modes and classes may be asked about: a gradient edge has no class."""
     return tuple([t for group in groups for t in group if isinstance(t, TensorBase)])
 
 
 def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
-    """What to differentiate with respect to; the values of a dict."""
+    """The tensors to differentiate with respect to; the values of a dict."""
     if type(inputs) is dict:
         inputs = inputs.values()
     elif isinstance(inputs, Mapping):

@@ -59,7 +59,7 @@ def assign_data(t: Any, value: Any) -> None:
 
 
 def warn_of_hooks(t: Any) -> None:
-    """A copy or pickle leaves the hooks of a tensor behind, unless they say that this is fine."""
+    """Warn that a copy or pickle has no hooks, unless a hook says that this is fine."""
     for hook in list((t._backward_hooks or {}).values()):
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(
@@ -103,7 +103,7 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
 
 
 def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
-    """The same view of a copy of the whole memory, which is copied once per memo."""
+    """Copy the whole memory of a view, once per memo, and take the same view of the copy."""
     if type(array) is STATE.meta_type:
         return devices.xp_of(array).like(array)
     if type(array) is STATE.bits_type:
@@ -126,7 +126,7 @@ def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
 
 
 def check_storage(t: Any) -> None:
-    """What a vmap batches has no memory of its own that could be copied."""
+    """Refuse to copy a batched tensor of vmap: it has no memory of its own."""
     if is_batched(t):
         raise NotImplementedError("Cannot access storage of BatchedTensorImpl")
 
@@ -154,7 +154,7 @@ def reduce(t: Any) -> Any:
 def rebuild_on_device(
     cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], place: int
 ) -> Any:
-    """The same for a tensor that was on a GPU; PyTorch's sentence where there is none."""
+    """`rebuild` of a tensor that was on a GPU; PyTorch's error where there is none."""
     ON_DEMAND.validate_cuda_device(f"cuda:{place}")
     ON_DEMAND.cuda_runtime().start()
     made = rebuild(cls, devices.placed(array, place), wants_grad, attributes, 0)
@@ -170,7 +170,7 @@ def rebuild_on_meta(
     wants_grad: bool,
     attributes: dict[str, Any],
 ) -> Any:
-    """The same for a tensor without values."""
+    """`rebuild` of a tensor without values."""
     from ..core import meta
 
     array = meta.with_layout(shape, strides, dtype)

@@ -118,7 +118,7 @@ def above(op: Op, tensors: Any, attrs: Any, watch: Any, mask: int, results: list
 
 
 def look_into(op: Op, source: Any, attrs: Any, results: list[Any]) -> None:
-    """Views without memory of their own lie where they would lie in that of their base."""
+    """Give views without memory the place that they would have in the memory of their base."""
     if source._array.dtype.hasobject or not dispatches(source):
         return
     made = op.kernel(source._array, *attrs)
@@ -158,7 +158,7 @@ def keep_tensors(node: OpNode, tensors: Any, results: list[Any]) -> None:
 
 
 def note(node: Any, values: Any) -> None:
-    """Of a Function: a class sees its values."""
+    """Note that the values of a Function are seen by `__torch_dispatch__` of a class."""
     if any([dispatches(v) for v in values]):
         Seen.nodes = node._on_tensors = True
 
@@ -175,7 +175,7 @@ def itself(t: Any) -> Any:
 
 
 def detached(t: Any) -> Any:
-    """The same tensor without its history; its class is asked, below autograd."""
+    """The tensor without its history; its class is asked, below autograd."""
     with below_autograd():
         return t.detach()
 
@@ -227,7 +227,7 @@ def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if found is None:  # from data of all kinds: PyTorch shows the tensor that it made
         data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
         if isinstance(data, TensorBase) and api.name in ("as_tensor", "asarray"):
-            made = function(*args, **kwargs)  # by ops, if it is not the same
+            made = function(*args, **kwargs)  # by ops, if it is another tensor
             return made.requires_grad_() if wants_grad else made
         tell_origin(data)
         with modes_set_to(()):
@@ -305,7 +305,7 @@ def finish_write(
 
 
 def overwrite(op: Op, target: Any, value: Any, name: str, shown: dict[str, Any]) -> Any:
-    """`inplace.overwrite`, likewise."""
+    """`inplace.overwrite` for tensors whose ops `__torch_dispatch__` sees."""
     from . import inplace
 
     inplace.refuse(target, False)

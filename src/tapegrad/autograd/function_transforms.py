@@ -58,7 +58,7 @@ TWO_RETURNS = (
 
 
 class VmapInfo(NamedTuple):
-    """What a `vmap` staticmethod is told about the batch."""
+    """The batch size and randomness that a `vmap` staticmethod is told."""
 
     batch_size: int
     randomness: str

@@ -58,7 +58,7 @@ SEE_NOTES = (
 
 @dataclasses.dataclass
 class Options:
-    """What the user asked for."""
+    """The arguments of gradcheck."""
 
     eps: float
     atol: float
@@ -447,7 +447,7 @@ def check_batched_backward(inputs: list[Any], output: Any, index: int) -> None:
 
 
 def check_batched_forward(trial: Trial) -> None:
-    """The same for a batch of tangents."""
+    """Check a batch of tangents in forward mode, as vmap runs it."""
     generator = np.random.default_rng(0)
     for j, t in enumerate(trial.inputs):
         vectors = [random_like(t, generator) for _ in range(10)]

@@ -218,7 +218,7 @@ class SavedCopy:
 
 
 class MutationContext:
-    """What allow_mutation_on_saved_tensors keeps, for as long as a node refers to it."""
+    """The copies that allow_mutation_on_saved_tensors keeps while a node refers to them."""
 
     def __init__(self) -> None:
         self.copies: WeakKeyDictionary[SavedCopy, Any] = WeakKeyDictionary()
@@ -245,7 +245,7 @@ class MutationContext:
 
     @property
     def original(self) -> dict[SavedCopy, Any]:
-        """The same for those that nobody wrote to."""
+        """The saved tensors that nobody has written to."""
         return {k: v for k, v in self.copies.items() if k.cell.n == k.version}
 
     def clear(self) -> None:

@@ -214,7 +214,7 @@ def store_in_turn(destination: Any, out: Any, op: Op, arrays: list[Any], attrs: 
 
 
 def fix_for(t: Any, edge: Node | None) -> Any:
-    """What the gradient for a tensor has to look like in the end."""
+    """The shape and dtype that the gradient for a tensor is brought to; None without an edge."""
     return None if edge is None else (t._array.shape, t._array.dtype)
 
 
@@ -222,7 +222,7 @@ WRITTEN: dict[str, Op] = {}
 
 
 def written(op: Op, tensors: tuple[Any, ...]) -> Op:
-    """What the in-place form of an op records: mostly the op itself."""
+    """The op that an in-place write records: mostly the op itself."""
     renamed = op.written_name != "" and isinstance(tensors[-1], TensorBase)
     if op.differentiable and not renamed:
         return op
@@ -402,7 +402,7 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
 
 
 def check_apart(destination: Any, source: Any) -> None:
-    """The same where elements go to other places than they come from."""
+    """`check_overlap` for ops that move elements to other places."""
     if type(source) is type(destination) and meets(source, destination):
         raise shared_memory()
 

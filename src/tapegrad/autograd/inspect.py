@@ -1,4 +1,4 @@
-"""What a node tells about itself: `_saved_*` attributes, `metadata`, hooks."""
+"""Nodes as users inspect them: `_saved_*` attributes, `metadata`, hooks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FACTS = {"shape": "sym_sizes", "strides": "sym_strides", "dtype": "scalar_type"}
 
 @functools.cache
 def first_name(aten: str | None) -> str:
-    """What PyTorch calls the first tensor of an op: `self`, or `input` of convolutions."""
+    """PyTorch's name for the first tensor of an op: `self`, or `input` of convolutions."""
     from .._library.schema import aten_schemas
 
     declared = aten_schemas(aten.partition(".")[0]) if aten else []
@@ -185,7 +185,7 @@ def register_hook(node: Node, fn: Any, before: bool) -> Any:
 
 
 class InputMetadata(NamedTuple):
-    """What a node expects of the gradient of one output; PyTorch counts it among its inputs."""
+    """The shape and dtype of the gradient for one output; PyTorch calls these a node's inputs."""
 
     shape: list[int]
     dtype: Any

@@ -1,4 +1,4 @@
-"""Tensors on a GPU: their arrays are CuPy's, and what is peculiar to them stands here.
+"""Tensors on a GPU: their arrays are CuPy's, and everything peculiar to them is here.
 
 A tensor around a device array is `_special`, so the short ways of dispatch.py pay nothing for it:
 they only run another kernel where that is all the difference. `apply` there asks here for arguments
@@ -30,7 +30,7 @@ F32 = np.dtype(np.float32)
 
 
 class Device:
-    """What is set once a GPU is used."""
+    """The state of the process once a GPU is used."""
 
     xp: Any = None  # CuPy, or what a test puts in its place
     backend: Any = None
@@ -57,7 +57,7 @@ DEVICE = Device()
 
 
 def meaning(name: str) -> Any:
-    """What `F.<name>` is on device arrays; looked up when a rule first asks for it."""
+    """The function that `F.<name>` is for device arrays; found when a rule first asks."""
     record = REGISTRY.get(name)
     if record is not None:
         return kernel_of(record)
@@ -101,7 +101,7 @@ def raw_space(grad: Any) -> Any:
 
 
 class DeviceMemory(ArrayMemory):
-    """What a backward pass may do with arrays on a GPU."""
+    """How a backward pass adds, copies and compares arrays on a GPU."""
 
     def may_add_into(self, target: Any, other: Any) -> bool:
         return (
@@ -255,7 +255,7 @@ def number_beside(t: Any) -> Any:
 
 
 def storable(destination: Any, value: Any) -> Any:
-    """What can be assigned to a device array: one of the same device, or a number."""
+    """A value that can be assigned to a device array: an array of its device, or a number."""
     if type(value) is ndarray:
         return where_is(destination, value) if value.ndim else value[()]
     return value

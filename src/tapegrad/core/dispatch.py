@@ -73,7 +73,7 @@ def unary(op: Op, a: Any) -> Any:
 
 
 def unary_plain(op: Op, a: TensorBase, records: bool = True) -> Any:
-    """The same where no mode is on. Its argument has a type: compiled code asks for that once."""
+    """`unary` where no mode is on. Its argument has a type: compiled code checks it once."""
     x = a._array
     if alike(x, x) == 0 or (a._view_of is not None and is_stale(a)):
         return apply(op, (a,))
@@ -128,7 +128,7 @@ def number_tensor(value: Any) -> TensorBase:
 
 
 def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
-    """The same where no mode asks for more. Its argument has a type, as above."""
+    """`binary` where no mode asks for more. Its argument has a type, as in `unary_plain`."""
     x = a._array
     y: Any = b
     other: TensorBase | None = None
@@ -445,7 +445,7 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...], records: bool = True) -
 
 
 def device_result(op: Op, special: int, args: tuple[Any, ...]) -> Any:
-    """What the kernel of a GPU makes of device arrays and attributes; None: `apply` does it."""
+    """The result of a GPU kernel on device arrays and attributes; None: `apply` computes it."""
     kernel = op.device.kernel
     if kernel is None or special != ON_DEVICE or STATE.several:
         return None
@@ -470,7 +470,7 @@ def holds_array(args: tuple[Any, ...]) -> bool:
 
 
 def brings_array(attrs: tuple[Any, ...]) -> bool:
-    """The same, remembered: an op is called with the same attributes again and again."""
+    """`holds_array`, remembered: an op is called with equal attributes again and again."""
     try:
         if attrs in PLAIN_ATTRS:
             return False
@@ -496,7 +496,7 @@ def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
 
 
 def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
-    """The same with `kernel` in place of the op's own."""
+    """`run_kernel` with another kernel than the op's own."""
     down = None
     if op.guard is not None:
         op.guard(*arrays)

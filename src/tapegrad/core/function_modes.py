@@ -33,7 +33,7 @@ class WatchingMode(WatchingBlock):
 
 
 def prepare_for_watching() -> None:
-    """What has to be in place before a mode is entered."""
+    """Install the checks that calls of public functions need before a mode is entered."""
     Diversion.install()
     Diversion.watching = WATCHING
     watch_attributes()
@@ -104,7 +104,7 @@ def is_watched(args: Any, kwargs: dict[str, Any]) -> bool:
 
 
 def ask_watchers(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the innermost mode says about a call or, if it says nothing, the classes."""
+    """The answer of the innermost mode to a call or, if it gives none, of the tensors' classes."""
     asked = asked_of(args, kwargs)
     types = tuple([type(t) for t in asked])
     refused = []

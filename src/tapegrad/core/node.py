@@ -329,7 +329,7 @@ class AccumulateGrad(Node):
     """
 
     leaf: Any = None  # weak reference to the tensor
-    revived: TensorBase | None = None  # stands in for a leaf that died before its graph
+    revived: TensorBase | None = None  # takes the place of a leaf that died before its graph
     # Of a view made under no_grad, which requires grad as its base does: nothing gets there, and
     # PyTorch has no node.
     follows: bool = False

@@ -1,7 +1,7 @@
 """The Op record: what dispatch, engine and tests know about one operation.
 
 Records are made from the blocks in ops/ by `ops.block.op`. Everything that can be worked out once
-is worked out here, at import: which values a gradient rule reads, where they stand in a node, and
+is worked out here, at import: which values a gradient rule reads, their places in a node, and
 which of them have to be saved for a given set of inputs that need a gradient.
 """
 
@@ -16,7 +16,7 @@ NEW_TUPLE: Final = tuple.__new__
 # dtype rules: what happens to the inputs before the kernel runs.
 AS_IS: Final = 0  # nothing
 PROMOTE: Final = 1  # all tensors and scalars to their common dtype
-PROMOTE_FLOAT: Final = 2  # the same, integers to the default float dtype
+PROMOTE_FLOAT: Final = 2  # PROMOTE, and integers to the default float dtype
 
 # Autocast: the precision in which a function runs.
 AS_CALLED: Final = 0
@@ -27,7 +27,7 @@ UNSAFE: Final = 4  # it refuses to run
 
 
 class Autocast:
-    """What autocast does with the tensors of a function, on the CPU and on a GPU."""
+    """How autocast casts the tensors of a function, on the CPU and on a GPU."""
 
     def __init__(self, cpu: int = AS_CALLED, gpu: int = AS_CALLED, unless: str = "") -> None:
         self.cpu = cpu
@@ -85,7 +85,7 @@ class DeviceSide:
 
 
 class Facts:
-    """What the block of an op says of it, as it says it. Blocks may set any of these fields."""
+    """The fields that the block of an op may set, and that its Op record has as they are."""
 
     # What PyTorch calls the op, as in "add.Tensor", and None where it has no single op for it. A
     # public block may leave it out if it is the name; the others say it.
@@ -173,7 +173,9 @@ class Op(Facts):
     layout: tuple[str, ...] = ()
     layout_class: Any = None  # a namedtuple of them, made when `named` is first called
     simple: bool = False  # one tensor, one output, no dtype rule: dispatch has a short way
-    paired: bool = False  # two differentiable tensors, one output, no dtype rule: likewise
+    paired: bool = (
+        False  # two differentiable tensors, one output, no dtype rule: dispatch has a short way
+    )
     plan_cache: dict[int, Plan]
     plan_first: Plan  # the plans of the hot paths
     plan_second: Plan
@@ -185,7 +187,7 @@ class Op(Facts):
         self.device = DeviceSide()
 
     def aten_name(self) -> str:
-        """What PyTorch's messages call it: `add`, whatever the overload."""
+        """The name of the op in PyTorch's messages: `add`, whatever the overload."""
         return (self.aten or self.name).partition(".")[0]
 
     def named(self, kept: tuple[Any, ...]) -> Any:

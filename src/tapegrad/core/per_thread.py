@@ -15,7 +15,7 @@ MADE: list[PerThread] = []  # every such state of the process
 
 
 class PerThread(threading.local):
-    """What a thread has for itself; `instead` carries it over."""
+    """Values that each thread has for itself; `instead` carries them over to another thread."""
 
     def __new__(cls, *args: Any) -> PerThread:
         made = super().__new__(cls, *args)

@@ -26,7 +26,7 @@ def address(array: Any) -> int:
 
 
 def memory(array: Any) -> Any:
-    """What owns the memory of an array: the same object for all its views."""
+    """The object that owns the memory of an array: one object for all its views."""
     if type(array) is STATE.device_type:
         return array.data.mem
     while isinstance(array.base, np.ndarray):
@@ -62,7 +62,7 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
         if view is not None:
             return view
     if not offset and array.dtype.kind != "V" and array.flags.c_contiguous:
-        try:  # mostly what is shown lies within the array itself
+        try:  # mostly the view is within the array itself
             return np.ndarray(shape, array.dtype, array, 0, strides)
         except (ValueError, TypeError):
             pass
@@ -78,7 +78,7 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
     try:
         return np.ndarray(shape, array.dtype, root, offset, strides)
     except (ValueError, TypeError, BufferError):
-        # Memory with gaps, or a view of nothing behind its end.
+        # Memory with gaps, or an empty view past its end.
         offset -= address(array) - address(root)
         flat = np.lib.stride_tricks.as_strided(array, (), ())
         place = (address(flat) + offset, False)
@@ -177,7 +177,7 @@ def shares_itself(array: Any) -> bool:
 
 def overlaps_itself(array: Any) -> bool:
     """Whether elements share memory as overlapping windows do (`unfold`, `as_strided`)."""
-    reach = 0  # how far the elements of the faster dimensions lie apart
+    reach = 0  # how far apart the elements of the faster dimensions are
     for stride, n in sorted(zip(array.strides, array.shape, strict=True)):
         if n > 1:
             if stride <= reach:

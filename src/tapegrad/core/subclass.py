@@ -165,7 +165,7 @@ def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 
 def stays_special(t: Any) -> int:
-    """What `_special` is for a tensor without its tangent."""
+    """The `_special` of a tensor once its tangent is taken away."""
     return 1 if "_batch" in t.__dict__ or interprets(type(t)) else special_by(t._array)
 
 
@@ -210,7 +210,7 @@ def same_class(t: Any) -> Any:
 
 
 def bare_twin(t: Any) -> Any:
-    """The same without its history."""
+    """A tensor with the memory of `t` and without its history."""
     made = same_class(t)
     made._wants_grad = False
     made._node = made._view_of = None

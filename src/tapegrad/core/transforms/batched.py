@@ -41,7 +41,7 @@ def entry_of(physical: Any) -> Entry:
 
 
 class Batch:
-    """What a batched tensor has more than a plain one."""
+    """The data of a batched tensor: the physical tensor and its level."""
 
     __slots__ = ("before", "level", "physical")
 
@@ -98,7 +98,7 @@ def register_hook(t: Any, hook: Any) -> Any:
 
 
 def spell(t: Any) -> str:
-    """What `repr` shows: the physical tensor, indented."""
+    """The `repr` of a batched tensor: the physical tensor, indented."""
     batch = t.__dict__["_batch"]
     value = textwrap.indent(repr(batch.physical), "    ")
     return f"BatchedTensor(lvl={batch.level.number}, bdim=0, value=\n{value}\n)"
@@ -208,7 +208,7 @@ def below(t: Any, levels: list[Level]) -> Any:
 
 
 def above(t: Any, levels: Any) -> Any:
-    """What `below` or `grounded` undid: dimensions in front become batches again."""
+    """Undo `below` or `grounded`: dimensions in front become batches again."""
     for level in levels:
         t = entered(t, level)
     return t
@@ -282,7 +282,7 @@ def stand_in(t: Any) -> Any:
 
 
 def unruly(op: Op) -> Exception:
-    """What to say of an op without a batching rule."""
+    """The error for an op without a batching rule."""
     name = op.aten_name()
     return dynamic_shape(name) if op.dynamic_shape else no_rule(name)
 

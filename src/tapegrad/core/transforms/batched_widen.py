@@ -33,7 +33,7 @@ def widen(target: Any, level: Level) -> bool:
 
 
 def follow(view: Any) -> None:
-    """A view of a tensor that has become batched: the same of the batch."""
+    """A view of a tensor that has become batched: make it again as a view of the batch."""
     found = batch_of(view._view_of.base)
     shown = batched(found.physical, found.level)
     seen = VIEWS.seen_from(view, shown, found.before)

@@ -58,7 +58,7 @@ WARNED: set[tuple[str, str, int]] = set()
 def looped(
     error: Exception, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """What `function` gives entry by entry, or the refusal that it met."""
+    """The results of `function` entry by entry, stacked; or the error of vmap, explained."""
     if name not in ASKED.names:
         raise explained(error, name)
     from ...utils import _pytree as pytree
