@@ -428,13 +428,8 @@ def truth(record: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     return apply(record, (input,), (dims, keepdim))
 
 
-@op
-class All(Block):
-    """all(input, dim=None, keepdim=False) -> Tensor: whether every element is true (not zero).
-
-    >>> tensor([[True, False], [True, True]]).all(1)
-    tensor([False,  True])
-    """
+class Truth(Block):
+    """A reduction of truth values. The result is bool; uint8, PyTorch's bool once, stays uint8."""
 
     aten_dim = ("dim", "dims")
     out_dtype = OUT_BOOL
@@ -442,17 +437,29 @@ class All(Block):
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
+
+def reduced_truth(xp: Any, ufunc: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    out = contiguous(xp, ufunc.reduce(x, axis=dim, keepdims=keepdim))
+    return out.astype(x.dtype if x.dtype == xp.uint8 else xp.bool_, copy=False)
+
+
+@op
+class All(Truth):
+    """all(input, dim=None, keepdim=False) -> Tensor: whether every element is true (not zero).
+
+    >>> tensor([[True, False], [True, True]]).all(1)
+    tensor([False,  True])
+    """
+
     def fwd(xp, input, dim, keepdim):
-        out = contiguous(xp, xp.logical_and.reduce(input, axis=dim, keepdims=keepdim))
-        # bool, except that uint8 was PyTorch's bool once and stays what it is.
-        return out.astype(input.dtype if input.dtype == xp.uint8 else xp.bool_, copy=False)
+        return reduced_truth(xp, xp.logical_and, input, dim, keepdim)
 
     def call(input, dim=None, keepdim=False):
         return truth(All, input, dim, keepdim)
 
 
 @op
-class Any_(Block):
+class Any_(Truth):
     """any(input, dim=None, keepdim=False) -> Tensor: whether some element is true (not zero).
 
     >>> tensor([[True, False], [False, False]]).any(1)
@@ -460,15 +467,9 @@ class Any_(Block):
     """
 
     name = "any"
-    aten_dim = ("dim", "dims")
-    out_dtype = OUT_BOOL
-    undifferentiable = "the result is a bool"
-    samples = (*REDUCTION_CASES, *DIMS_CASES)
-    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim):
-        out = contiguous(xp, xp.logical_or.reduce(input, axis=dim, keepdims=keepdim))
-        return out.astype(input.dtype if input.dtype == xp.uint8 else xp.bool_, copy=False)
+        return reduced_truth(xp, xp.logical_or, input, dim, keepdim)
 
     def call(input, dim=None, keepdim=False):
         return truth(Any_, input, dim, keepdim)
