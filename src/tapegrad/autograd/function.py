@@ -219,7 +219,7 @@ class BackwardFunction(Node, FunctionCtx):
             self._saved = ()
 
     def _reopened(self, levels: Any) -> Any:
-        """The levels that stand for some of those that were open when the node was made."""
+        """Open levels again, in place of those that were open when the node was made."""
         return self._places.reopened(levels)
 
     def _pull(self, grad: Any, record: bool) -> Any:

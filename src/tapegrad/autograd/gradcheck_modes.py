@@ -1,4 +1,4 @@
-"""What gradcheck compares, and in which order: element by element, or in one combination."""
+"""The comparisons of gradcheck, and their order: element by element, or in one combination."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Trial:
         return self.func(*self.args)
 
     def chosen(self, values: list[Any]) -> list[Any]:
-        """Of one value per output, those of the differentiable outputs."""
+        """The values of the differentiable outputs, from one value per output."""
         return [values[i] for i in self.places]
 
     def slopes(self, index: int, direction: complex) -> list[Any]:
@@ -102,7 +102,7 @@ class Trial:
         return self._slopes[key]
 
     def numeric(self, output: int, index: int, part: Callable[[Any], Any]) -> Any:
-        """What backward should find for a part (real, imaginary) of a differentiable output."""
+        """The gradient that backward should find for the real or imaginary part of an output."""
         axes = directions(self.inputs[index])
         return wirtinger([self.slopes(index, d)[self.places[output]] for d in axes], part)
 

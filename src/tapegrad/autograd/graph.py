@@ -32,7 +32,7 @@ __all__ = [
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
-    """The edge that stands for `tensor`: it can be differentiated without keeping the tensor.
+    """The edge of `tensor`: it can be differentiated without keeping the tensor.
 
     >>> x = tensor([1.0], requires_grad=True)
     >>> edge = autograd.graph.get_gradient_edge(x * 2)
@@ -64,7 +64,7 @@ def viewing(tensor: Any) -> Node:
 
 
 def check_accessible(node: Node) -> None:
-    """PyTorch finds the node of a leaf behind a view of it, and inference mode records none."""
+    """PyTorch finds the node of a leaf through a view of it, and inference mode records none."""
     if node._is_leaf and MODES.inference:
         raise AttributeError("'NoneType' object has no attribute 'next_functions'")
 

@@ -103,7 +103,7 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
 
 
 def plain_start(root: Any) -> Start | None:
-    """The start of `loss.backward()` for a number with a history; None: nothing so simple."""
+    """The start of `loss.backward()` for a scalar with a history; None in all other cases."""
     if not isinstance(root, TensorBase):
         return None
     t: TensorBase = root

@@ -1,4 +1,4 @@
-"""What is asked about arrays on every device: is it one, what are its values, whose is its memory?
+"""Questions about arrays of any device: is it one, what are its values, who owns its memory?
 
 For everything outside the hot core: whatever looks at arrays, but does not compute with them.
 """

@@ -1,4 +1,4 @@
-"""What everything is made of: the version cell, the view recipe, the node and the tensor.
+"""The classes that all else is built on: version cell, view recipe, node and tensor.
 
 These classes hold data and little else. They live in one file because each refers to the others,
 and because this file is compiled: fields are typed, the defaults below cost nothing to set.

@@ -1,4 +1,4 @@
-"""What core calls in the layers above it: one record per owner, who fills it when it is loaded.
+"""Functions of higher layers that core calls: one record per owner, who fills it when loaded.
 
 Imports point downwards, so these calls cannot be imports. A record has its owner's file beside it;
 whoever looks for the function that a call runs finds it there.

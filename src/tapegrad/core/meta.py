@@ -113,7 +113,7 @@ def empty(shape: Any, dtype: Any = np.float64, **kwargs: Any) -> MetaArray:
 
 
 def in_order(shape: tuple[int, ...], order: list[int], dtype: Any) -> MetaArray:
-    """A dense array whose dimensions lie in memory as `order` has them, slowest first."""
+    """A dense array whose dimensions are stored in the order `order`, slowest first."""
     array: MetaArray = empty([shape[d] for d in order], dtype).transpose(np.argsort(order))
     return array
 
@@ -544,7 +544,7 @@ class MetaMemory(ArrayMemory):
 
 
 def moved(t: Any) -> Any:
-    """A tensor without its values; its history goes on."""
+    """A tensor moved to meta: it has no values, and its history continues."""
     if is_meta(t):
         return t
     from .op import REGISTRY

@@ -382,7 +382,7 @@ def accumulate_node(t: TensorBase) -> AccumulateGrad:
 
 
 def history_now(edge: Node | None, cell: Version, array: Any) -> str:
-    """The name of the node behind a saved tensor that has been written since ("" for leaves).
+    """The name of the node that made a saved tensor that has been written since ("" for leaves).
 
     PyTorch names the history that the tensor has at that time: a view's has been re-made.
     """

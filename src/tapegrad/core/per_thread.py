@@ -1,4 +1,4 @@
-"""State that every thread has for itself, and a thread that goes on in another's place.
+"""State that every thread has for itself, and a thread that continues for another.
 
 Backward passes inside backward passes use up Python's stack. From some depth on, the next one is
 run by a thread with a fresh stack while the asking one waits; it must find every switch as it was.

@@ -138,7 +138,7 @@ class modes_set_to(switched):
 
 
 class _Carrier:
-    """Made on first need: a tensor that stands for the operands of a call."""
+    """A tensor that represents the operands of a call, made on first need."""
 
     cls: Any = None
 

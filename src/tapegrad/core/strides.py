@@ -1,4 +1,4 @@
-"""Where the elements of an array lie: views with explicit strides, and the strides of copies.
+"""The layout of arrays in memory: views with explicit strides, and the strides of copies.
 
 NumPy forgets the strides of dimensions of size 0 and 1; PyTorch does not, and prints them. Strides
 and offsets are in bytes here.
@@ -40,7 +40,7 @@ def contiguous(xp: Any, x: Any) -> Any:
 
 
 def channels_last(x: Any) -> bool:
-    """Whether the channels lie next to each other in memory, and the pixels in order."""
+    """Whether the channels of a pixel are adjacent in memory, and the pixels in order."""
     least = 0
     for d in (1, *range(x.ndim - 1, 1, -1), 0):
         if x.strides[d] < least or (d == 0 and least == x.strides[1]):
@@ -124,8 +124,8 @@ def settled(xp: Any, array: Any) -> Any:
 def viewed_strides(shape: Shape, strides: Shape, new: Shape, item: int) -> Shape | None:
     """The strides that show the same memory in the shape `new`; None if there are none.
 
-    The old dimensions fall into runs that lie evenly in memory; each run has to be cut up by new
-    dimensions of its own.
+    The old dimensions fall into runs that are evenly spaced in memory; each run has to be cut up by
+    new dimensions of its own.
     """
     if 0 in shape:
         return strides if shape == new else contiguous_strides(new, item)

@@ -1,4 +1,4 @@
-"""Tensors that become batched where they stand.
+"""Tensors that become batched in place.
 
 `grad` inside of a vmap gives every input all open batches, also one that has none of its own. A
 function that writes such values into a buffer which it just made would be told that the buffer has

@@ -29,7 +29,7 @@ from .levels import STACK, TANGENTS, Level
 
 
 class Dual:
-    """What a dual tensor has more than a plain one; `below`: the same for an outer level.
+    """The tangent of a dual tensor at a level; `below`: its Dual of an outer level.
 
     `source`: for a view, the tangent of its base that its own looks into.
     """
@@ -264,7 +264,7 @@ def pushed_forward(op: Op, tensors: Any, tangents: Any, outs: Any, attrs: Any) -
 
 
 def unshared(tangent: Any, others: list[Any]) -> Any:
-    """A tangent that may be written to: a rule may hand on the very tensor that it was given."""
+    """A tangent that may be written to: a rule may return the very tensor that it was given."""
     if isinstance(tangent, TensorBase):
         array = physical_array(tangent)
         owns = getattr(array, "base", array) is None  # then nothing older is a part of it
@@ -362,7 +362,7 @@ def batch_tangent(target: Any, level: Level, batches: list[Level]) -> Any:
 
 
 def laid_out_as(array: Any, front: tuple[int, ...], dtype: Any = None) -> Any:
-    """Zeros, each entry of which lies in memory as an array does."""
+    """Zeros, each entry of which has the memory order of an array."""
     if dtype is not None and dtype != array.dtype:
         array = np.empty_like(array, dtype)
     steps = zip(array.shape, array.strides, strict=True)
