@@ -19,29 +19,35 @@ from tapegrad.api.publish import load_everything
 from tapegrad.core.op import REGISTRY
 
 PACKAGE = pathlib.Path(tapegrad.__file__).parent
-PAIRS = 666  # (file, op) pairs: strings in a file that are the name of an op
+PAIRS = 250  # (file, op) pairs: strings in a file that are the name of an op
+# ops/ and kernels/ are where ops live. The words of expressions/ are the primitives of the vector
+# machine (PRIMITIVES, which a test compares with the C source): some are called as ops are.
+HOMES = ("ops", "kernels", "expressions")
 
 
 def names_in(path: pathlib.Path) -> set[str]:
-    """The ops whose names a file has as strings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {node.value for node in ast.walk(tree) if is_name(node)}
+    """The ops whose names a file has as strings, except in `__all__`: that exports functions."""
+    found: set[str] = set()
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not ast.unparse(statement).startswith("__all__ ="):
+            found |= {node.value for node in ast.walk(statement) if is_name(node)}
+    return found
 
 
 def is_name(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in REGISTRY
 
 
+def pairs() -> dict[str, set[str]]:
+    load_everything()
+    paths = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"))}
+    found = {name.as_posix(): names_in(paths[name]) for name in paths if name.parts[0] not in HOMES}
+    return {file: names for file, names in found.items() if names}
+
+
 @pytest.mark.slow
 def test_ops_are_named_in_few_places():
-    load_everything()
-    outside = [
-        path
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if path.relative_to(PACKAGE).parts[0] not in ("ops", "kernels")
-    ]
-    pairs = {path.relative_to(PACKAGE).as_posix(): names_in(path) for path in outside}
-    assert sum(len(names) for names in pairs.values()) <= PAIRS
+    assert sum([len(names) for names in pairs().values()]) <= PAIRS
 
 
 # What Python runs for a call: functions of ours, the files they are in, and how often two calls in
@@ -80,7 +86,7 @@ print(*walk(lambda: x * w))
 print(*walk(lambda: y.sum()))
 print(*walk(lambda: loss.backward(), prepare))
 """
-WALKS = {"x * w": (11, 4, 6), "sum": (15, 5, 7), "backward": (58, 14, 39)}
+WALKS = {"x * w": (9, 4, 4), "sum": (14, 5, 7), "backward": (53, 13, 37)}
 
 
 def test_a_call_takes_few_steps():

@@ -417,3 +417,11 @@ def test_every_optimizer_and_scheduler_has_an_example():
         public = getattr(optim, name, None) or getattr(optim.lr_scheduler, name)
         if isinstance(public, type) and name != "Optimizer":
             assert ">>>" in (public.__doc__ or ""), name
+
+
+def test_a_profile_shows_the_writes_of_a_step():
+    """torch: the names in a profile of p.add_(grad, alpha=-0.1) are ["aten::add_"]."""
+    p, grad = torch.ones(3, requires_grad=True), torch.ones(3)
+    with torch.profiler.profile() as prof, torch.no_grad():
+        p.add_(grad, alpha=-0.1)
+    assert [event.name for event in prof.events()] == ["aten::add_"]

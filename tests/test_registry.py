@@ -15,8 +15,9 @@ import pytest
 import tapegrad
 from table import find
 from tapegrad.api.publish import load_everything
-from tapegrad.core.op import REGISTRY, Op
-from tapegrad.ops.block.definition import APIS, BLOCK_FIELDS, RECORD_FIELDS, Block, api, op
+from tapegrad.core.op import REGISTRY, Facts
+from tapegrad.errors.nonfinite_patterns import PATTERNS
+from tapegrad.ops.block.definition import APIS, BLOCK_FIELDS, Block, Public, api, names_of, op
 
 # Blocks: their first argument is not a `self`.
 # ruff: noqa: N805
@@ -99,10 +100,10 @@ def test_silence_is_refused(block, missing):
     assert "forgotten" not in REGISTRY
 
 
-def test_defaults_of_fields_are_those_of_records():
-    record = Op()
-    for field in RECORD_FIELDS - {"aten", "tensors"}:  # which `op` fills in any case
-        assert getattr(record, field) == getattr(Block, field), field
+def test_a_field_is_listed_once():
+    """A block, its function and its record share a field by inheriting it from one list."""
+    listed = [names_of(Facts), names_of(Block), names_of(Public)]
+    assert sum([len(names) for names in listed]) == len(BLOCK_FIELDS)
 
 
 def names_in(body: list[ast.stmt]) -> set[str]:
@@ -233,3 +234,7 @@ def test_made_rules_show_what_they_were_made_with():
     load_everything()
     rule = rule_tree(REGISTRY["reflection_pad1d_back"].rules[0].function)
     assert ast.unparse(rule.body[0]) == "return F.reflection_pad1d(grad, pad)"
+
+
+def test_blocks_name_patterns_that_exist():
+    assert {op.nonfinite for op in REGISTRY.values()} - {""} == PATTERNS.keys()

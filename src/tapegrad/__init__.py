@@ -26,6 +26,7 @@ from . import dtypes as _dtypes
 from .api.tensor.tensor import Tensor  # before anything that makes one
 
 # isort: split
+from ._on_demand import fill as _fill
 from .api.publish import find as _find
 from .api.publish import publish as _publish
 from .api.tensor.printing import set_printoptions
@@ -67,6 +68,7 @@ __version__ = _TorchVersion("2.13.0+tapegrad.0.1.0")
 
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
+_fill()
 _publish(globals(), Tensor)
 globals().update(_dtypes.NAMES)
 

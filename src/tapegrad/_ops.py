@@ -23,6 +23,7 @@ from ._library.running import bound
 from ._library.running import call as run_custom
 from ._library.schema import FunctionSchema, aten_schema, aten_schemas, parse_schema
 from .api.publish import find, load_family
+from .core.arguments import REDUCTIONS
 from .core.base import TensorBase
 from .core.late_bound import DISPATCHED
 from .core.op import REGISTRY, Op
@@ -123,9 +124,6 @@ class OpOverload:
 
     def __repr__(self) -> str:
         return f"<OpOverload(op='{self._overloadpacket}', overload='{self._overloadname}')>"
-
-
-REDUCTIONS = ("none", "mean", "sum")
 
 
 def with_words(

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 
 import numpy
 
+from .core.late_bound import ON_DEMAND
+
 BOOL, INTEGRAL, FLOATING, COMPLEX = 0, 1, 2, 3
 
 
@@ -214,9 +216,7 @@ for _code in "bhilqBHILQ":
 def _load_np(d: dtype) -> numpy.dtype[Any]:
     """The NumPy dtype of what is not NumPy's own: those of ml_dtypes."""
     if d is not bfloat16 and not d.name.startswith("float8"):
-        from .errors.missing import not_here
-
-        raise not_here(f"torch.{d.name}", "convert to a dtype that can be computed with")
+        raise ON_DEMAND.not_here(f"torch.{d.name}", "convert to a dtype that can be computed with")
     try:
         import ml_dtypes
     except ImportError:

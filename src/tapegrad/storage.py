@@ -18,6 +18,7 @@ from .core.array_kind import host, root_of
 from .core.base import STATE, wrap
 from .core.devices import placed
 from .core.is_array import is_array
+from .core.late_bound import ON_DEMAND
 from .core.strides import address
 
 HAS_NUMPY = True
@@ -392,9 +393,7 @@ class TypedStorage(UntypedStorage):
         return UntypedStorage(self.owner)
 
     def type(self) -> str:
-        from .api.tensor.legacy_storages import ALL
-
-        return f"torch.{ALL[self.dtype].__name__}"
+        return f"torch.{self.dtype.scalar_type}Storage"
 
     def kind(self) -> str:
         return f"TypedStorage(dtype={self.dtype}, device={self.device})"
@@ -402,6 +401,4 @@ class TypedStorage(UntypedStorage):
 
 def _load_from_bytes(b: bytes) -> Any:
     """What PyTorch's plain pickles call for the memory of a tensor."""
-    from .serialization import load
-
-    return load(io.BytesIO(b), weights_only=False)
+    return ON_DEMAND.load_file(io.BytesIO(b), weights_only=False)

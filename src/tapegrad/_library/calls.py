@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import dtypes
 from .._ops import OpOverload, overload_named, overload_of, public
+from ..core.arguments import reduction_number
 from ..core.base import STATE, TensorBase, wrap
 from ..core.op import Op
 from ..core.python_dispatch import leaves_of
@@ -30,7 +31,6 @@ SCHEMA_NAMES = {
     "tensors": ("input",),
     "other": ("number",),
 }
-REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 # Memory formats of kernels; one that is preserved is not told.
 FORMATS = {
     "preserve": None,
@@ -197,7 +197,7 @@ def fitted(argument: Argument, value: Any) -> Any:
         return float(value)
     if kind.kind() == "IntType":
         if isinstance(value, str):
-            return REDUCTIONS.get(value, value)
+            return reduction_number(value)
         if isinstance(value, list) and len(value) == 1:
             return value[0]
     return value

@@ -6,7 +6,6 @@ The way back that runs nothing is in weights_only.py.
 from __future__ import annotations
 
 import pickle
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from types import FunctionType
@@ -17,6 +16,7 @@ import tapegrad as tg
 from .. import _utils, dtypes
 from ..api.tensor.conversion import TypedStorage, UntypedStorage
 from ..api.tensor.tensor import element_strides
+from ..autograd.copies import warn_of_hooks
 from ..core.array_kind import host, owner_of, root_of
 from ..core.base import wrap
 from ..core.named_results import ReturnType
@@ -97,17 +97,6 @@ def reduce_plain(t: Any) -> tuple[Any, tuple[Any, ...]]:
     if dtype in TYPE_OF:
         return _utils._rebuild_tensor_v2, (typed(root, dtype), *args, OrderedDict(), *more)
     return _utils._rebuild_tensor_v3, (untyped(root), *args, OrderedDict(), dtype, *more)
-
-
-def warn_of_hooks(t: Any) -> None:
-    for hook in list((t._backward_hooks or {}).values()):
-        if not hasattr(hook, "__torch_unserializable__"):
-            warnings.warn(
-                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, "
-                "you can decorate the function with @torch.utils.hooks.unserializable_hook to "
-                "suppress this warning",
-                stacklevel=2,
-            )
 
 
 def own_reduction(cls: type) -> bool:

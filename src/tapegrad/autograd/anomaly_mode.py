@@ -21,7 +21,7 @@ from ..core.base import F32, F64, Node, TensorBase, user_frame
 from ..core.late_bound import ANOMALY_MODE
 from ..core.modes import ANOMALY, MODES, AnomalyBlock, set_anomaly
 from ..core.per_thread import PerThread
-from ..core.transforms.batched import memory_of
+from ..core.transforms.batched import physical_array
 from ..kernels.cpu import KERNELS
 from .hooks import differentiable_places
 
@@ -92,7 +92,7 @@ class detect_anomaly(AnomalyBlock):
 
 
 class Trace:
-    """What anomaly mode knows about a node: the calls that led to it, and what it made."""
+    """Anomaly mode's notes on a node: the calls that led to it, and the values it made."""
 
     __slots__ = ("birth", "calls", "parent")
 
@@ -119,7 +119,7 @@ def line_of(code: Any, lasti: int) -> int:
 
 
 class Watch(PerThread):
-    """What was seen of non-finite values in this thread."""
+    """The non-finite values that were seen in this thread."""
 
     frame: Any = None  # where the last node was made; let go of in backward and with the mode
     calls: list[Any]  # and the calls that led there
@@ -233,7 +233,7 @@ def check_gradients(node: Node, total: Any, grads: Any) -> None:
 def array_of(g: Any) -> Any:
     """The values of a gradient; inside of vmap those of all entries."""
     if isinstance(g, TensorBase):
-        return memory_of(g._values() if g.is_sparse else g)  # type: ignore[attr-defined]
+        return physical_array(g._values() if g.is_sparse else g)  # type: ignore[attr-defined]
     return g
 
 

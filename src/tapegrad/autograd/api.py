@@ -15,7 +15,7 @@ from ..core.base import (
     wrap,
 )
 from ..core.function_modes import WATCHED, is_watched
-from ..core.late_bound import RECORDING
+from ..core.late_bound import ON_DEMAND, RECORDING
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from ..core.node import OpNode, accumulate_node
 from ..core.per_thread import instead
@@ -81,9 +81,7 @@ def backward(
     if WATCHED:
         asked = tensors_among(roots, wanted or ())
         if is_watched(asked, {}):
-            from ..overrides import handle_torch_function
-
-            handle_torch_function(
+            ON_DEMAND.handle_torch_function(
                 backward,
                 asked,
                 tensors,
@@ -146,9 +144,7 @@ def grad(
     if WATCHED:
         asked = tensors_among(roots, wanted)
         if is_watched(asked, {}):
-            from ..overrides import handle_torch_function
-
-            return handle_torch_function(
+            return ON_DEMAND.handle_torch_function(
                 grad,
                 asked,
                 outputs,
@@ -190,12 +186,12 @@ def grad(
 
 
 def tensors_among(*groups: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What modes and classes may be asked about: a gradient edge is of no class."""
+    """The tensors that modes and classes may be asked about: a gradient edge has no class."""
     return tuple([t for group in groups for t in group if isinstance(t, TensorBase)])
 
 
 def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
-    """What to differentiate with respect to; the values of a dict."""
+    """The tensors to differentiate with respect to; the values of a dict."""
     if type(inputs) is dict:
         inputs = inputs.values()
     elif isinstance(inputs, Mapping):
@@ -224,8 +220,6 @@ def batch_of_passes(
     materialize_grads: bool,
 ) -> tuple[Any, ...]:
     """`grad` for a batch of gradients of the outputs, in one pass."""
-    from ..func.vmapping import mapped_arguments
-
     if len(given) < len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(given)} gradients")
     pairs = zip(roots, given, strict=False)
@@ -235,7 +229,7 @@ def batch_of_passes(
             "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a "
             "Tensor of dimensionality 0 so expected in_dim to satisfy 0 <= in_dim < 0."
         )
-    size = mapped_arguments("vjp", 0, seeds)[0]
+    size = ON_DEMAND.mapped_arguments("vjp", 0, seeds)[0]
     with level_of("vmap", size) as level:
         level.inside = True
         found = grad(

@@ -1,4 +1,4 @@
-"""What programs take from `torch._C._autograd` and `torch._C._functions`."""
+"""The names that programs import from `torch._C._autograd` and `torch._C._functions`."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..core.base import (
     Version,
     blank,
 )
+from ..core.late_bound import ON_DEMAND
 from ..core.lazy_conj import memory_behind, plain, with_bits_of
 from ..core.modes import MODES
 from ..core.strides import address
@@ -56,10 +58,20 @@ def assign_data(t: Any, value: Any) -> None:
         t._special = INTERPRETED if own else stays_special(t)
 
 
+def warn_of_hooks(t: Any) -> None:
+    """Warn that a copy or pickle has no hooks, unless a hook says that this is fine."""
+    for hook in list((t._backward_hooks or {}).values()):
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, "
+                "you can decorate the function with @torch.utils.hooks.unserializable_hook to "
+                "suppress this warning",
+                stacklevel=2,
+            )
+
+
 def shallow_copy(t: Any) -> Any:
     """copy.copy: the same memory as a new leaf."""
-    from .._serialization.pickling import warn_of_hooks
-
     check_storage(t)
     warn_of_hooks(t)
     attributes = {k: v for k, v in t.__dict__.items() if k != "_dual"}  # the tangent stays here
@@ -91,7 +103,7 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
 
 
 def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
-    """The same view of a copy of the whole memory, which is copied once per memo."""
+    """Copy the whole memory of a view, once per memo, and take the same view of the copy."""
     if type(array) is STATE.meta_type:
         return devices.xp_of(array).like(array)
     if type(array) is STATE.bits_type:
@@ -114,7 +126,7 @@ def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
 
 
 def check_storage(t: Any) -> None:
-    """What a vmap batches has no memory of its own that could be copied."""
+    """Refuse to copy a batched tensor of vmap: it has no memory of its own."""
     if is_batched(t):
         raise NotImplementedError("Cannot access storage of BatchedTensorImpl")
 
@@ -142,12 +154,9 @@ def reduce(t: Any) -> Any:
 def rebuild_on_device(
     cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], place: int
 ) -> Any:
-    """The same for a tensor that was on a GPU; PyTorch's sentence where there is none."""
-    from .._serialization.places import validate_cuda_device
-    from ..cuda import runtime
-
-    validate_cuda_device(f"cuda:{place}")
-    runtime.start()
+    """`rebuild` of a tensor that was on a GPU; PyTorch's error where there is none."""
+    ON_DEMAND.validate_cuda_device(f"cuda:{place}")
+    ON_DEMAND.cuda_runtime().start()
     made = rebuild(cls, devices.placed(array, place), wants_grad, attributes, 0)
     made._special = stays_special(made)
     return made
@@ -161,7 +170,7 @@ def rebuild_on_meta(
     wants_grad: bool,
     attributes: dict[str, Any],
 ) -> Any:
-    """The same for a tensor without values."""
+    """`rebuild` of a tensor without values."""
     from ..core import meta
 
     array = meta.with_layout(shape, strides, dtype)

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core import devices
 from ..core.base import INTERPRETED, STATE, Node, TensorBase, node_of
 from ..core.dispatch import apply
 from ..core.gradient_memory import HOST, memory_of
-from ..core.late_bound import DISPATCHED, GPU, VIEWS
+from ..core.late_bound import DISPATCHED, GPU, ON_DEMAND, VIEWS
 from ..core.modes import MODES
 from ..core.node import OpNode, Packed
 from ..core.op import Op
@@ -75,9 +76,9 @@ def wanting(tensors: tuple[Any, ...]) -> int:
 
 def call_of(op: Op, tensors: Any, attrs: Any, watch: Any, execute: Any) -> Call:
     """An op as its schema has it; run with other arguments, it runs with the tensors in there."""
-    from .._library.calls import present
     from .inplace import write_values
 
+    present = ON_DEMAND.schema_calls().present
     overload, args, kwargs = present(op, tensors, attrs, watch, execute is write_values)
     leaves = leaves_of((args, kwargs))
     places: list[int] = []
@@ -117,7 +118,7 @@ def above(op: Op, tensors: Any, attrs: Any, watch: Any, mask: int, results: list
 
 
 def look_into(op: Op, source: Any, attrs: Any, results: list[Any]) -> None:
-    """Views without memory of their own lie where they would lie in that of their base."""
+    """Give views without memory the place that they would have in the memory of their base."""
     if source._array.dtype.hasobject or not dispatches(source):
         return
     made = op.kernel(source._array, *attrs)
@@ -157,7 +158,7 @@ def keep_tensors(node: OpNode, tensors: Any, results: list[Any]) -> None:
 
 
 def note(node: Any, values: Any) -> None:
-    """Of a Function: a class sees its values."""
+    """Note that the values of a Function are seen by `__torch_dispatch__` of a class."""
     if any([dispatches(v) for v in values]):
         Seen.nodes = node._on_tensors = True
 
@@ -174,7 +175,7 @@ def itself(t: Any) -> Any:
 
 
 def detached(t: Any) -> Any:
-    """The same tensor without its history; its class is asked, below autograd."""
+    """The tensor without its history; its class is asked, below autograd."""
     with below_autograd():
         return t.detach()
 
@@ -211,15 +212,12 @@ def tell_origin(data: Any) -> None:
 
 def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function that makes a tensor, where a mode or the class of its model makes it."""
-    from .._library.calls import factory_call
-    from ..ops.creation.arguments import get_default_device
-
     wants_grad = kwargs.pop("requires_grad", False)
     if is_placed_by_default(api, args, kwargs):
-        place = get_default_device()
+        place = devices.default_device()
         if place != CPU:
             kwargs = {**kwargs, "device": place}
-    found = factory_call(api.name, make, args, kwargs)
+    found = ON_DEMAND.schema_calls().factory_call(api.name, make, args, kwargs)
 
     def function(*given: Any, **options: Any) -> Any:
         if STATE.elsewhere or "device" in options:
@@ -229,7 +227,7 @@ def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if found is None:  # from data of all kinds: PyTorch shows the tensor that it made
         data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
         if isinstance(data, TensorBase) and api.name in ("as_tensor", "asarray"):
-            made = function(*args, **kwargs)  # by ops, if it is not the same
+            made = function(*args, **kwargs)  # by ops, if it is another tensor
             return made.requires_grad_() if wants_grad else made
         tell_origin(data)
         with modes_set_to(()):
@@ -307,15 +305,14 @@ def finish_write(
 
 
 def overwrite(op: Op, target: Any, value: Any, name: str, shown: dict[str, Any]) -> Any:
-    """`inplace.overwrite`, likewise."""
-    from .._library.calls import written_call
+    """`inplace.overwrite` for tensors whose ops `__torch_dispatch__` sees."""
     from . import inplace
 
     inplace.refuse(target, False)
     if target._view_of is not None:
         VIEWS.refresh(target)
     node = lay_out(op, (target,), (), (), 1, (target._array,)) if is_recorded(target) else None
-    overload, args, kwargs = written_call(name, target, shown)
+    overload, args, kwargs = ON_DEMAND.schema_calls().written_call(name, target, shown)
 
     def again(args: Any, kwargs: Any) -> Any:
         return inplace.overwrite(op, args[0], value, name, shown)
@@ -354,19 +351,16 @@ def on_tensors(roots: Any) -> bool:
 
 def ones_like(root: Any) -> Any:
     """The gradient that a scalar has with respect to itself, as its class has it."""
-    from .. import ones_like as like
     from ..device import preserve_format
 
     with below_autograd():
-        return like(root, memory_format=preserve_format)
+        return ON_DEMAND.ones_like(root, memory_format=preserve_format)
 
 
 def accumulate(leaf: Any, g: Any) -> bool:
     """Add a gradient to that of a leaf, as tensors; False where arrays will do."""
     if has_sparse(g, leaf._gradient):
-        from ..sparse.gradients import accumulate as accumulate_sparse
-
-        accumulate_sparse(leaf, g)
+        ON_DEMAND.add_sparse_gradient(leaf, g)
         return True
     if not is_asked(leaf, g, leaf._gradient):
         return False

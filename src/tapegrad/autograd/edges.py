@@ -9,7 +9,7 @@ from ..core.node import AccumulateGrad
 
 
 class GradientEdge(NamedTuple):
-    """Output `output_nr` of `node`: stands for a tensor without keeping it.
+    """Output `output_nr` of `node`: refers to a tensor without keeping it alive.
 
     >>> x = tensor([3.0], requires_grad=True)
     >>> y = x * 2

@@ -26,7 +26,7 @@ from ..core.late_bound import DISPATCHED, PROFILER
 from ..core.node import fill_in, pull_nothing, pull_recorded
 from ..errors import explain_backward
 from .anomaly_mode import guarded
-from .leaves import accumulate, converted
+from .leaves import accumulate, in_grad_dtype
 from .order import Order, Pending
 
 # Called as observer(node, grad, grads) after each node; anomaly mode and diagnose put theirs here.
@@ -103,7 +103,7 @@ class Pass:
             self.watched = True
         for node, slot, grad, owned in roots:
             if node._converts:
-                grad = converted(node, grad, self.record)
+                grad = in_grad_dtype(node, grad, self.record)
             self.add_up(order.pending[node], slot, grad, owned)
         return order
 
@@ -238,7 +238,7 @@ class Pass:
                     if trusted:
                         own = inherits if aliases(g, total) else 1
                     if edge._converts:
-                        g = converted(edge, g, self.record)
+                        g = in_grad_dtype(edge, g, self.record)
                     if pending.total is None and edge._outputs is None:
                         pending.total = g
                         pending.owned = own

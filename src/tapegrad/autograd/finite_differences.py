@@ -100,7 +100,7 @@ def imaginary_part(t: Any) -> Any:
 
 
 def wirtinger(along: list[Any], part: Callable[[Any], Any]) -> Any:
-    """What backward should find for one part of an output, from its slopes along the axes."""
+    """The gradient that backward should find for one part of an output, from its slopes."""
     if len(along) == 1:
         return part(along[0])
     return tg.complex(part(along[0]), part(along[1]))

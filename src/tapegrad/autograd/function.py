@@ -114,7 +114,7 @@ class Kept:
 
 
 class FunctionCtx:
-    """What `ctx` offers to forward and backward."""
+    """The methods and attributes of `ctx` in forward and backward."""
 
     saved_for_forward: tuple[Any, ...] | None
 
@@ -168,7 +168,7 @@ class BackwardFunction(Node, FunctionCtx):
         return f"<torch.autograd.function.{self.name()} object at {id(self):#x}>"
 
     def apply(self, *grads: Any) -> Any:
-        """What the user's backward returns for these gradients."""
+        """The gradients that the user's backward returns."""
         return call_backward(self._forward_cls, self, grads)
 
     def name(self) -> str:
@@ -219,7 +219,7 @@ class BackwardFunction(Node, FunctionCtx):
             self._saved = ()
 
     def _reopened(self, levels: Any) -> Any:
-        """The levels that stand for some of those that were open when the node was made."""
+        """Open levels again, in place of those that were open when the node was made."""
         return self._places.reopened(levels)
 
     def _pull(self, grad: Any, record: bool) -> Any:

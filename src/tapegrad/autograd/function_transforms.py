@@ -26,7 +26,7 @@ from ..core.transforms.batched import (
     grounded,
     has_batched,
     lift,
-    memory_of,
+    physical_array,
     physical_at,
 )
 from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
@@ -58,7 +58,7 @@ TWO_RETURNS = (
 
 
 class VmapInfo(NamedTuple):
-    """What a `vmap` staticmethod is told about the batch."""
+    """The batch size and randomness that a `vmap` staticmethod is told."""
 
     batch_size: int
     randomness: str
@@ -182,7 +182,7 @@ def same_inputs(tree: Any, physical_out: Any, physical: Any, args: Any) -> Any:
 
 
 def at_one_level(cls: Any, args: tuple[Any, ...], level: Level, rest: list[Level]) -> Any:
-    """What the levels below compute, with this Function's own backward and jvp."""
+    """The result of the levels below, with this Function's own backward and jvp."""
     moves = level.kind != "grad" and any([moves_at(a, level) for a in args])
     if not moves and not recorded(args):
         return at_levels(cls, args, rest)
@@ -261,7 +261,7 @@ def prepare(ctx: Any, args: tuple[Any, ...], recording: bool) -> None:
 def outputs_with_history(
     ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], recording: bool
 ) -> list[Any]:
-    """The outputs with this node as the history of what lies under them."""
+    """The outputs, whose tensors one level down get this node as their history."""
     check_dirty(ctx, outputs)
     plain = {id(t) for t in ctx.non_differentiable}
     dirty = {id(t) for t in ctx.dirty_tensors}
@@ -431,7 +431,7 @@ def zeros_for(a: Any) -> Any:
     """A tangent for an argument that has none; numbers and integers never have."""
     if not isinstance(a, TensorBase) or a._array.dtype.kind not in "fcV":
         return None
-    return wrap(xp_of(memory_of(a)).zeros(a._array.shape, a._array.dtype))
+    return wrap(xp_of(physical_array(a)).zeros(a._array.shape, a._array.dtype))
 
 
 def check_tangent(out: Any, tangent: Any) -> None:

@@ -105,7 +105,7 @@ def _grad_preprocess(inputs: Tensors, create_graph: bool, need_graph: bool) -> T
 
 
 def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
-    """What leaves the function: without history, unless the caller wants to go on from it."""
+    """The results for the caller: detached, unless they are to be differentiated further."""
     if create_graph:
         return inputs
     if isinstance(inputs[0], TensorBase):
@@ -204,7 +204,7 @@ def called(func: Callable[..., Any], inputs: Tensors, name: str) -> tuple[bool, 
 def vector_for_inputs(
     v: Any, inputs: Tensors, is_tuple: bool, create_graph: bool, name: str
 ) -> Tensors | None:
-    """The checked `v` of jvp, vhp and hvp; None stands for a 1 if there is one element."""
+    """The checked `v` of jvp, vhp and hvp; None means 1 where there is one element."""
     if v is None:
         if len(inputs) != 1 or inputs[0].nelement() != 1:
             raise RuntimeError(

@@ -1,4 +1,4 @@
-"""What gradcheck compares, and in which order: element by element, or in one combination."""
+"""The comparisons of gradcheck, and their order: element by element, or in one combination."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SEE_NOTES = (
 
 @dataclasses.dataclass
 class Options:
-    """What the user asked for."""
+    """The arguments of gradcheck."""
 
     eps: float
     atol: float
@@ -90,7 +90,7 @@ class Trial:
         return self.func(*self.args)
 
     def chosen(self, values: list[Any]) -> list[Any]:
-        """Of one value per output, those of the differentiable outputs."""
+        """The values of the differentiable outputs, from one value per output."""
         return [values[i] for i in self.places]
 
     def slopes(self, index: int, direction: complex) -> list[Any]:
@@ -102,7 +102,7 @@ class Trial:
         return self._slopes[key]
 
     def numeric(self, output: int, index: int, part: Callable[[Any], Any]) -> Any:
-        """What backward should find for a part (real, imaginary) of a differentiable output."""
+        """The gradient that backward should find for the real or imaginary part of an output."""
         axes = directions(self.inputs[index])
         return wirtinger([self.slopes(index, d)[self.places[output]] for d in axes], part)
 
@@ -447,7 +447,7 @@ def check_batched_backward(inputs: list[Any], output: Any, index: int) -> None:
 
 
 def check_batched_forward(trial: Trial) -> None:
-    """The same for a batch of tangents."""
+    """Check a batch of tangents in forward mode, as vmap runs it."""
     generator = np.random.default_rng(0)
     for j, t in enumerate(trial.inputs):
         vectors = [random_like(t, generator) for _ in range(10)]

@@ -1,4 +1,4 @@
-"""What gradcheck says about a wrong gradient: PyTorch's text, the worst element, a likely cause."""
+"""The report about a wrong gradient: PyTorch's text, the worst element, a likely cause."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def spell_worst(finding: Finding, facts: dict[str, Any]) -> list[str]:
 
 
 def likely_cause(finding: Finding, numeric: Any, analytic: Any, facts: Any) -> str:
-    """What explains the difference: the first of these that holds."""
+    """The first explanation of the difference that holds."""
     return (
         single_precision(finding)
         or random_function(finding.trial)
@@ -178,7 +178,7 @@ def overlap(trial: Any, t: Any) -> str | None:
 
 
 def addresses(array: Any) -> Any:
-    """Where each element lies, in bytes."""
+    """The offset of each element in memory, in bytes."""
     found = np.full(array.shape, address(array), np.int64)
     for axis, stride in enumerate(array.strides):
         steps = np.arange(array.shape[axis]) * stride

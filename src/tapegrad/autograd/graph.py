@@ -32,7 +32,7 @@ __all__ = [
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
-    """The edge that stands for `tensor`: it can be differentiated without keeping the tensor.
+    """The edge of `tensor`: it can be differentiated without keeping the tensor.
 
     >>> x = tensor([1.0], requires_grad=True)
     >>> edge = autograd.graph.get_gradient_edge(x * 2)
@@ -64,7 +64,7 @@ def viewing(tensor: Any) -> Node:
 
 
 def check_accessible(node: Node) -> None:
-    """PyTorch finds the node of a leaf behind a view of it, and inference mode records none."""
+    """PyTorch finds the node of a leaf through a view of it, and inference mode records none."""
     if node._is_leaf and MODES.inference:
         raise AttributeError("'NoneType' object has no attribute 'next_functions'")
 
@@ -218,7 +218,7 @@ class SavedCopy:
 
 
 class MutationContext:
-    """What allow_mutation_on_saved_tensors keeps, for as long as a node refers to it."""
+    """The copies that allow_mutation_on_saved_tensors keeps while a node refers to them."""
 
     def __init__(self) -> None:
         self.copies: WeakKeyDictionary[SavedCopy, Any] = WeakKeyDictionary()
@@ -245,7 +245,7 @@ class MutationContext:
 
     @property
     def original(self) -> dict[SavedCopy, Any]:
-        """The same for those that nobody wrote to."""
+        """The saved tensors that nobody has written to."""
         return {k: v for k, v in self.copies.items() if k.cell.n == k.version}
 
     def clear(self) -> None:

@@ -135,7 +135,7 @@ class NodeHooks:
 
 
 def parts_of(node: Node, total: Any) -> list[Any]:
-    """What arrived, per output; None where nothing did."""
+    """The gradients that arrived, per output; None for outputs that got none."""
     if node._outputs is None:
         return [total]
     return [None] * len(node._outputs) if total is None else list(total)

@@ -31,7 +31,7 @@ from ..core.base import (
     quiet,
 )
 from ..core.dispatch import apply, common_dtype, run_kernel, write_plain
-from ..core.late_bound import ANOMALY_MODE, GPU, INSPECTION, PROFILER, VIEWS
+from ..core.late_bound import ANOMALY_MODE, GPU, INSPECTION, ON_DEMAND, PROFILER, VIEWS
 from ..core.modes import MODES, grad_set_to
 from ..core.node import accumulate_node
 from ..core.op import REGISTRY, Op, Rule
@@ -66,9 +66,7 @@ def write(
     if (STATE.modes_on or special) and is_asked(*tensors):
         return dispatched.write(op, tensors, attrs, watch)
     if special == INTERPRETED and dispatched.has_sparse(*tensors):
-        from ..sparse.writes import write_sparse
-
-        return write_sparse(op, tensors, attrs)
+        return ON_DEMAND.write_sparse(op, tensors, attrs)
     if len(tensors) == 2 and not attrs and not watch:
         records = not STATE.modes_on or MODES.records
         if write_plain(op, target, tensors[1], records):
@@ -128,7 +126,7 @@ def write_values(
     if has_bits:
         arrays = [lazy_conj.plain(x) for x in arrays]
     if STATE.timing:
-        PROFILER.start(name, tensors)
+        PROFILER.start(op.aten_name() + "_", tensors)
     try:
         out = as_array(execute(op, list(arrays), attrs))
     except RuntimeError as error:
@@ -162,7 +160,7 @@ def write_values(
         if has_bits:
             lazy_conj.settle(node)
     if STATE.timing:
-        PROFILER.stop(name)
+        PROFILER.stop(op.aten_name() + "_")
     return target
 
 
@@ -216,7 +214,7 @@ def store_in_turn(destination: Any, out: Any, op: Op, arrays: list[Any], attrs: 
 
 
 def fix_for(t: Any, edge: Node | None) -> Any:
-    """What the gradient for a tensor has to look like in the end."""
+    """The shape and dtype that the gradient for a tensor is brought to; None without an edge."""
     return None if edge is None else (t._array.shape, t._array.dtype)
 
 
@@ -224,7 +222,7 @@ WRITTEN: dict[str, Op] = {}
 
 
 def written(op: Op, tensors: tuple[Any, ...]) -> Op:
-    """What the in-place form of an op records: mostly the op itself."""
+    """The op that an in-place write records: mostly the op itself."""
     renamed = op.written_name != "" and isinstance(tensors[-1], TensorBase)
     if op.differentiable and not renamed:
         return op
@@ -359,7 +357,7 @@ def check_fits(op: Op, out: Any, destination: Any) -> None:
 
 # What kernels complain about: PyTorch comes there last.
 KERNEL_REFUSED = re.compile("not implemented for '|^ZeroDivisionError")
-ORDERS = ("lt", "le", "gt", "ge")  # their results fit into any dtype
+ORDERS = ("<", "<=", ">", ">=")  # their results fit into any dtype
 
 
 def prefer_misfit(op: Op, arrays: list[Any], destination: Any) -> None:
@@ -367,7 +365,7 @@ def prefer_misfit(op: Op, arrays: list[Any], destination: Any) -> None:
     shapes = [x.shape for x in arrays if hasattr(x, "shape")]
     if not op.elementwise or not op.dtype_rule or len(shapes) < 2:
         return
-    dtype = destination.dtype if op.name in ORDERS else common_dtype(op, arrays)
+    dtype = destination.dtype if op.sign in ORDERS else common_dtype(op, arrays)
     check_fits(op, np.broadcast_to(np.empty((), dtype), np.broadcast_shapes(*shapes)), destination)
 
 
@@ -404,7 +402,7 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
 
 
 def check_apart(destination: Any, source: Any) -> None:
-    """The same where elements go to other places than they come from."""
+    """`check_overlap` for ops that move elements to other places."""
     if type(source) is type(destination) and meets(source, destination):
         raise shared_memory()
 

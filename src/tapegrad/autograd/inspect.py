@@ -1,4 +1,4 @@
-"""What a node tells about itself: `_saved_*` attributes, `metadata`, hooks."""
+"""Nodes as users inspect them: `_saved_*` attributes, `metadata`, hooks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes, errors
+from ..core.arguments import reduction_number
 from ..core.base import Node, TensorBase, wrap
 from ..core.late_bound import INSPECTION
 from ..core.lazy_conj import plain
@@ -25,12 +26,9 @@ SPELLED = {"input": "self", "out": "result", "low": "min", "high": "max"}
 FACTS = {"shape": "sym_sizes", "strides": "sym_strides", "dtype": "scalar_type"}
 
 
-REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-
-
 @functools.cache
 def first_name(aten: str | None) -> str:
-    """What PyTorch calls the first tensor of an op: `self`, or `input` of convolutions."""
+    """PyTorch's name for the first tensor of an op: `self`, or `input` of convolutions."""
     from .._library.schema import aten_schemas
 
     declared = aten_schemas(aten.partition(".")[0]) if aten else []
@@ -83,7 +81,7 @@ def node_attribute(node: Any, name: str) -> Any:
                 value: Any = raw_saved(node, place) if raw else saved_value(node, place)
                 if wanted.endswith("_sym_strides") and isinstance(value, tuple):
                     return in_elements(node, value)
-                return REDUCTIONS.get(value, value) if wanted == "reduction" else value
+                return reduction_number(value) if wanted == "reduction" else value
             sizes = places.get(wanted.replace("_sym_numel", "_sym_sizes"))
             if wanted.endswith("_sym_numel") and sizes is not None:
                 return math.prod(saved_value(node, sizes))
@@ -187,7 +185,7 @@ def register_hook(node: Node, fn: Any, before: bool) -> Any:
 
 
 class InputMetadata(NamedTuple):
-    """What a node expects of the gradient of one output; PyTorch counts it among its inputs."""
+    """The shape and dtype of the gradient for one output; PyTorch calls these a node's inputs."""
 
     shape: list[int]
     dtype: Any

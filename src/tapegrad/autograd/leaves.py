@@ -19,7 +19,7 @@ from ..errors import inference_written
 
 DIFFERENTIABLE = "fcV"  # NumPy's kinds
 
-# Passes of several threads meet in the leaves; NumPy lets other threads run while it adds.
+# Passes of several threads write to the same leaves; NumPy lets other threads run while it adds.
 ADDING = new_rlock()  # a collected object may start a pass while one is adding
 
 
@@ -75,7 +75,7 @@ def add_to(grad: TensorBase, g: Any, caller: Any) -> None:
         cell.note("accumulate_grad", caller[0], caller[1], None)
 
 
-def converted(leaf: Any, g: Any, record: bool) -> Any:
+def in_grad_dtype(leaf: Any, g: Any, record: bool) -> Any:
     """A gradient in the `grad_dtype` of its leaf."""
     node: AccumulateGrad = leaf
     dtype = node.grad_dtype
@@ -89,7 +89,7 @@ def converted(leaf: Any, g: Any, record: bool) -> Any:
 
 
 def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
-    """The `.grad` of a leaf that had none: `g` itself if it is ours and lies as the leaf does."""
+    """The `.grad` of a leaf that had none: `g` itself if the pass owns it and its strides fit."""
     if owned and type(g) is STATE.device_type and g._c_contiguous:  # as most of a GPU's do
         made = wrap(g)
         if owned != 1:
@@ -114,7 +114,7 @@ def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
         writes = owned - 1
     else:
         made = wrap(memory.copy(g, layout))
-        # PyTorch writes into memory that lies as the leaf's does, or makes a plain copy.
+        # PyTorch writes into memory with the strides of the leaf, or makes a plain copy.
         writes = 1 if is_dense(layout) else 0
     if writes:
         cell_of(made).n = writes

@@ -14,7 +14,7 @@ from ..core.base import Node
 
 
 class Pending:
-    """What a pass knows about one node: how many edges still lead to it, and the sum so far."""
+    """The state of one node in a pass: how many edges still lead to it, and the sum so far."""
 
     waiting: int = 0
     total: Any = None  # an array or tensor; a list of them for a node with several outputs

@@ -42,7 +42,7 @@ class Frame:
 
 
 class Open(PerThread):
-    """What is going on in this thread, outermost first."""
+    """The timers that are running in this thread, outermost first."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -198,7 +198,7 @@ class profile:
 
     @property
     def function_events(self) -> EventList:
-        """What was collected, in the order in which it began."""
+        """The collected events, in the order in which they began."""
         return EventList(sorted(self.collected, key=lambda e: e.time_range.start))
 
     def key_averages(self, group_by_input_shape: bool = False, **options: Any) -> EventList:

@@ -1,4 +1,4 @@
-"""What a profiler found: events, their averages, and the table and trace made of them."""
+"""The results of a profiler: events, their averages, and the table and trace made of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Interval:
 
 
 class Times:
-    """What events and averages of them have in common."""
+    """The times that events and their averages both have."""
 
     key: str
     count: int

@@ -1,4 +1,4 @@
-"""What a node saved, as users get it before it is unpacked: `grad_fn._raw_saved_self`."""
+"""Saved values as users get them before they are unpacked: `grad_fn._raw_saved_self`."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def runs_on_tensors(roots: tuple[Any, ...]) -> bool:
 
 
 def edge_of(value: Any) -> tuple[Node, int] | None:
-    """The (node, output) that a tensor or a GradientEdge stands for; None without history."""
+    """The (node, output) of a tensor or GradientEdge; None without history."""
     if not isinstance(value, TensorBase):
         edge: GradientEdge = value
         return edge.node, edge.output_nr
@@ -69,7 +69,7 @@ def edge_of(value: Any) -> tuple[Node, int] | None:
 
 
 def leads_nowhere(node: Node) -> bool:
-    """Of a view made under no_grad, that only follows its base in requiring grad."""
+    """Whether a node belongs to a view made under no_grad, which gets no gradient."""
     return isinstance(node, AccumulateGrad) and node.follows
 
 
@@ -103,7 +103,7 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
 
 
 def plain_start(root: Any) -> Start | None:
-    """The start of `loss.backward()` for a number with a history; None: nothing so simple."""
+    """The start of `loss.backward()` for a scalar with a history; None in all other cases."""
     if not isinstance(root, TensorBase):
         return None
     t: TensorBase = root

@@ -13,7 +13,7 @@ from ..core.modes import MODES
 
 
 class Engine:
-    """What programs ask of the engine itself."""
+    """The methods of `Variable._execution_engine` that programs call."""
 
     def queue_callback(self, callback: Callable[[], Any]) -> None:
         """Call a function when the backward pass that is going on has come to its end."""

@@ -1,1 +1,1 @@
-"""What ops are made of and how a call becomes a result."""
+"""Tensors, ops, dispatch and recording: how a call becomes a result and a node."""

@@ -10,6 +10,15 @@ from ..errors.sentences import does_not_fit
 from .base import F32, F64
 from .dispatch import number_as
 
+# What a loss does with the losses of the elements: words in nn.functional and in our ops, and
+# numbers, their places here, in PyTorch's schemas and in the functions of `torch`.
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def reduction_number(value: Any) -> Any:
+    """The number of a reduction that is a word; anything else as it is."""
+    return REDUCTIONS.index(value) if value in REDUCTIONS else value
+
 
 def wrap_dim(dim: Any, ndim: int) -> int:
     """A dimension counted from the front; 0-d tensors have one dimension for this purpose."""

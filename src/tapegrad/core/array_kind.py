@@ -1,4 +1,4 @@
-"""What is asked about arrays on every device: is it one, what are its values, whose is its memory?
+"""Questions about arrays of any device: is it one, what are its values, who owns its memory?
 
 For everything outside the hot core: whatever looks at arrays, but does not compute with them.
 """
@@ -40,7 +40,7 @@ def host(value: Any) -> Any:
 
 
 def owner_of(array: Any) -> tuple[Any, int]:
-    """What owns the memory that an array looks at, and how many bytes that is in all."""
+    """The object that owns the memory of an array, and its size in bytes."""
     owner = memory(array)
     if isinstance(owner, np.ndarray):
         return owner, owner.nbytes

@@ -1,4 +1,4 @@
-"""What autocast is set to in each thread."""
+"""The settings of autocast in each thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .per_thread import PerThread
 
 
 class State(PerThread):
-    """What is set in this thread, per device type."""
+    """The settings of autocast in this thread, per device type."""
 
     def __init__(self) -> None:
         self.enabled = {"cpu": False, "cuda": False}

@@ -1,4 +1,4 @@
-"""What everything is made of: the version cell, the view recipe, the node and the tensor.
+"""The classes that all else is built on: version cell, view recipe, node and tensor.
 
 These classes hold data and little else. They live in one file because each refers to the others,
 and because this file is compiled: fields are typed, the defaults below cost nothing to set.
@@ -87,7 +87,9 @@ class State:
     timing: int = 0  # how many profilers are running
     # (thread, code, lasti) while library code makes many writes for one line of the user's.
     writer: Any = None
-    maker: Any = None  # the same for nodes, while nothing but library code runs
+    maker: Any = (
+        None  # whose line new nodes belong to, as in `writer`, while nothing but library code runs
+    )
     numbered: int = 0  # how many nodes have a number, in the compiled build
     user_code: Any = None  # the code object of the last user frame seen: mostly the next one too
     module: Any = None  # a weak reference to the nn.Module whose forward is running
@@ -97,7 +99,9 @@ class State:
     several: bool = False  # whether there is more than one GPU
     detached: bool = False  # whether detach_() ever took a tensor out of a graph
     meta_type: Any = None  # the class of arrays without values, once one is used (meta.py)
-    bits_type: Any = None  # the class of conjugate and negative views, likewise (bits.py)
+    bits_type: Any = (
+        None  # the class of conjugate and negative views, once one is used (lazy_conj.py)
+    )
     elsewhere: bool = False  # whether tensors may be made elsewhere than on the CPU
     # NumPy's context variable of who allocates arrays, and what it is set to; None: NumPy does.
     allocator: Any = None
@@ -258,7 +262,7 @@ class Node(Stamped):
     _fixes: tuple[Any, ...] | None = None
     _outputs: tuple[Any, ...] | None = None  # per output (shape, dtype), for nodes with several
     _hooks: Any = None  # autograd.hooks.NodeHooks, when somebody registered one
-    # The leaf (or a tuple of them) behind the edges: a graph keeps its leaves alive.
+    # The leaf (or a tuple of them) that the edges lead to: a graph keeps its leaves alive.
     _leaves: Any = None
     _seq: int = 0
     _is_leaf: bool = False
@@ -290,7 +294,7 @@ class Node(Stamped):
             self._cells = ()
 
     def name(self) -> str:
-        """What PyTorch calls this node."""
+        """The name that PyTorch has for this node."""
         return "Node"
 
     def __repr__(self) -> str:
@@ -363,7 +367,7 @@ def stamp(what: Stamped, above: int = ABOVE_DISPATCH) -> None:
     code = frame.f_code
     known = STATE.user_code
     if code is not known:
-        # `is_own`, without a call for every frame: our layers lie a dozen deep in each other.
+        # `is_own`, without a call for every frame: a dozen frames of ours may be on the stack.
         while True:
             while code is not known and code.co_filename in _own_files:
                 frame = frame.f_back
@@ -387,7 +391,7 @@ def next_seq() -> int:
 
 
 if not COMPILED:
-    globals()["next_seq"] = _sequence.__next__  # the same without a frame
+    globals()["next_seq"] = _sequence.__next__  # without a frame of Python
 
 
 def alike(x: Any, y: Any) -> int:
@@ -415,7 +419,7 @@ class View(Stamped):
         self.steps = steps
 
     def twin(self) -> View:
-        """The same for another tensor, which keeps track of its history by itself."""
+        """A copy of the view recipe for another tensor, which follows its own history."""
         made = View(self.base, self.kind, self.seen, self.steps)
         made.asked = self.asked
         made._code = self._code
@@ -459,7 +463,7 @@ class TensorBase:
 
 
 def cell_of(t: TensorBase) -> Version:
-    """The same for compiled code, which calls a function faster than a method."""
+    """`TensorBase._version_cell` for compiled code, which calls a function faster than a method."""
     cell = t._cell
     if cell is None:
         cell = t._cell = Version()
@@ -519,7 +523,7 @@ def wrap(array: Any) -> TensorBase:
 
 
 def special_by(array: Any) -> int:
-    """What `_special` is for a tensor of no class of its own around an array."""
+    """The `_special` of a plain tensor around an array: which kind of memory it has."""
     kind = type(array)
     if kind is STATE.device_type:
         return ON_DEVICE

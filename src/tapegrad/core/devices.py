@@ -1,4 +1,4 @@
-"""Tensors on a GPU: their arrays are CuPy's, and what is peculiar to them stands here.
+"""Tensors on a GPU: their arrays are CuPy's, and everything peculiar to them is here.
 
 A tensor around a device array is `_special`, so the short ways of dispatch.py pay nothing for it:
 they only run another kernel where that is all the difference. `apply` there asks here for arguments
@@ -18,19 +18,19 @@ from ..device import CPU
 from .base import STATE, TensorBase, ndarray, wrap
 from .dispatch import REALS, common_dtype, holds_array, number_as
 from .gradient_memory import ArrayMemory
-from .late_bound import GPU
+from .late_bound import GPU, ON_DEMAND
 from .lazy_conj import plain
 from .op import REGISTRY, Op
 from .python_dispatch import same_always
 from .record import FLOATS
 from .rule_functions import RAW, DeviceSpace
-from .transforms.batched import memory_of
+from .transforms.batched import physical_array
 
 F32 = np.dtype(np.float32)
 
 
 class Device:
-    """What is set once a GPU is used."""
+    """The state of the process once a GPU is used."""
 
     xp: Any = None  # CuPy, or what a test puts in its place
     backend: Any = None
@@ -57,7 +57,7 @@ DEVICE = Device()
 
 
 def meaning(name: str) -> Any:
-    """What `F.<name>` is on device arrays; looked up when a rule first asks for it."""
+    """The function that `F.<name>` is for device arrays; found when a rule first asks."""
     record = REGISTRY.get(name)
     if record is not None:
         return kernel_of(record)
@@ -101,7 +101,7 @@ def raw_space(grad: Any) -> Any:
 
 
 class DeviceMemory(ArrayMemory):
-    """What a backward pass may do with arrays on a GPU."""
+    """How a backward pass adds, copies and compares arrays on a GPU."""
 
     def may_add_into(self, target: Any, other: Any) -> bool:
         return (
@@ -196,7 +196,7 @@ def where_is(like: Any, array: Any) -> Any:
     """A NumPy array as one on the device of `like`, an array or a tensor."""
     if STATE.device_type is None and STATE.meta_type is None:
         return array
-    found = memory_of(like) if isinstance(like, TensorBase) else like
+    found = physical_array(like) if isinstance(like, TensorBase) else like
     if type(found) is STATE.meta_type:
         return xp_of(found).asarray(array)
     return placed(array, found.device.id) if type(found) is STATE.device_type else array
@@ -249,14 +249,13 @@ def check_same_gpu(tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
 def number_beside(t: Any) -> Any:
     """A tensor of one number on the current GPU, recorded if it needs a gradient."""
     if t._wants_grad:
-        from ..cuda import runtime
-
+        runtime = ON_DEMAND.cuda_runtime()
         return runtime.move(t, runtime.index_of(None))
     return wrap(DEVICE.xp.full((), plain(t._array)[()], t._array.dtype))
 
 
 def storable(destination: Any, value: Any) -> Any:
-    """What can be assigned to a device array: one of the same device, or a number."""
+    """A value that can be assigned to a device array: an array of its device, or a number."""
     if type(value) is ndarray:
         return where_is(destination, value) if value.ndim else value[()]
     return value
@@ -360,8 +359,7 @@ def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return meta.created(api, call, args, kwargs)
     if STATE.device_type is None and (device is None or device == "cpu" or device == CPU):
         return call(*args, **kwargs)
-    from ..cuda import runtime
-
+    runtime = ON_DEMAND.cuda_runtime()
     first = args[0] if args else kwargs.get("input")
     place: int | None
     if device is not None:
@@ -409,11 +407,21 @@ def goes_to_meta(api: Any, device: Any, args: Any, kwargs: dict[str, Any]) -> bo
     return device is not None and device.type == "meta"
 
 
+def default_device() -> Any:
+    """The device that new tensors go to: that of `with torch.device(…)`, or the default."""
+    from ..core.settings import Default
+    from ..device import device, entered
+
+    found = entered() or Default.device or CPU
+    if found.type == "cuda" and found.index is None:
+        return device("cuda", ON_DEMAND.cuda_runtime().index_of(found))
+    return found
+
+
 def no_memory(error: MemoryError) -> Exception:
     """PyTorch's error for CuPy's when the GPU is full; NumPy's as it is."""
-    from ..cuda.memory import explained
-
-    return explained(error)
+    explained: Exception = ON_DEMAND.out_of_memory(error)
+    return explained
 
 
 def placed(array: Any, place: int) -> Any:

@@ -73,7 +73,7 @@ def unary(op: Op, a: Any) -> Any:
 
 
 def unary_plain(op: Op, a: TensorBase, records: bool = True) -> Any:
-    """The same where no mode is on. Its argument has a type: compiled code asks for that once."""
+    """`unary` where no mode is on. Its argument has a type: compiled code checks it once."""
     x = a._array
     if alike(x, x) == 0 or (a._view_of is not None and is_stale(a)):
         return apply(op, (a,))
@@ -128,7 +128,7 @@ def number_tensor(value: Any) -> TensorBase:
 
 
 def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
-    """The same where no mode asks for more. Its argument has a type, as above."""
+    """`binary` where no mode asks for more. Its argument has a type, as in `unary_plain`."""
     x = a._array
     y: Any = b
     other: TensorBase | None = None
@@ -256,7 +256,7 @@ def run_on_arrays(
             arrays.append(t)
         bit <<= 1
     if STATE.timing:
-        PROFILER.start(op.name, tensors)
+        PROFILER.start(op.aten_name(), tensors)
     out = GPU.run_kernel(op, arrays, attrs) if on_gpu else run_kernel(op, arrays, attrs)
     result: Any
     made: tuple[Any, ...]
@@ -270,7 +270,7 @@ def run_on_arrays(
         if op.result is not None:
             result = op.result(result)
     if STATE.timing:
-        PROFILER.stop(op.name)
+        PROFILER.stop(op.aten_name())
     return result
 
 
@@ -359,17 +359,21 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...], records: bool = True) -
     return t
 
 
+def is_written_plainly(t: TensorBase, records: bool) -> bool:
+    """Whether a write into a tensor has nothing to record, to refuse or to report."""
+    if t._view_of is not None or (records and t._wants_grad):
+        return False
+    return not (cell_of(t).inference or STATE.anomaly or STATE.timing)
+
+
 def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
-    """`t.op_(other)` where nothing is recorded, refused or told; False: it is not as simple."""
+    """`t.op_(other)` in its own memory, at once; False where it is not as simple as that."""
     if not isinstance(t, TensorBase) or op.silent or op.view:
         return False
     on_gpu = t._special == ON_DEVICE
     if not (on_gpu and not STATE.several) and (t._special or not op.native):
         return False
-    if t._view_of is not None or (records and t._wants_grad):
-        return False
-    cell = cell_of(t)
-    if cell.inference or STATE.anomaly or STATE.timing:
+    if not is_written_plainly(t, records):
         return False
     x = t._array
     dtype = x.dtype
@@ -390,7 +394,7 @@ def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
     into = getattr(op.device.kernel if on_gpu else op.kernel, "into", None)
     if into is None or not into(x, x, y):
         return False
-    cell.bump(op.name + "_", (False, None, None, -1, t._cut))
+    cell_of(t).bump(op.name + "_", (False, None, None, -1, t._cut))
     return True
 
 
@@ -441,7 +445,7 @@ def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...], records: bool = True) -
 
 
 def device_result(op: Op, special: int, args: tuple[Any, ...]) -> Any:
-    """What the kernel of a GPU makes of device arrays and attributes; None: `apply` does it."""
+    """The result of a GPU kernel on device arrays and attributes; None: `apply` computes it."""
     kernel = op.device.kernel
     if kernel is None or special != ON_DEVICE or STATE.several:
         return None
@@ -466,7 +470,7 @@ def holds_array(args: tuple[Any, ...]) -> bool:
 
 
 def brings_array(attrs: tuple[Any, ...]) -> bool:
-    """The same, remembered: an op is called with the same attributes again and again."""
+    """`holds_array`, remembered: an op is called with equal attributes again and again."""
     try:
         if attrs in PLAIN_ATTRS:
             return False
@@ -474,15 +478,15 @@ def brings_array(attrs: tuple[Any, ...]) -> bool:
         return holds_array(attrs)
     if holds_array(attrs):
         return True
-    if len(PLAIN_ATTRS) < MOST_ATTRS and is_plain(attrs):
+    if len(PLAIN_ATTRS) < MOST_ATTRS and is_immutable(attrs):
         PLAIN_ATTRS.add(attrs)
     return False
 
 
-def is_plain(value: Any) -> bool:
+def is_immutable(value: Any) -> bool:
     """Whether it is made of numbers and words alone, which may be kept for ever."""
     if type(value) is tuple:
-        return all([is_plain(x) for x in value])
+        return all([is_immutable(x) for x in value])
     return value is None or type(value) in (bool, float, int, str)
 
 
@@ -492,7 +496,7 @@ def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
 
 
 def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
-    """The same with `kernel` in place of the op's own."""
+    """`run_kernel` with another kernel than the op's own."""
     down = None
     if op.guard is not None:
         op.guard(*arrays)

@@ -14,7 +14,7 @@ from typing import Any
 from .function_modes import WATCHED, ask_watchers, is_watched
 from .late_bound import TENSOR
 
-# The methods that PyTorch asks about, of those that have no op behind them.
+# The methods that PyTorch asks about, of those that run no op.
 METHODS = """
     __array__ __bool__ __complex__ __contains__ __deepcopy__ __float__ __format__ __index__ __int__
     __len__ __reduce_ex__ __reversed__ data_ptr detach_ dim element_size

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .late_bound import INTERPRETERS, TENSOR
+from .late_bound import INTERPRETERS, ON_DEMAND, TENSOR
 from .modes import MODES, WatchingBlock, switched
 from .python_dispatch import Diversion
 from .thread_modes import ASKED_CLASSES as ASKED_CLASSES
@@ -33,7 +33,7 @@ class WatchingMode(WatchingBlock):
 
 
 def prepare_for_watching() -> None:
-    """What has to be in place before a mode is entered."""
+    """Install the checks that calls of public functions need before a mode is entered."""
     Diversion.install()
     Diversion.watching = WATCHING
     watch_attributes()
@@ -104,7 +104,7 @@ def is_watched(args: Any, kwargs: dict[str, Any]) -> bool:
 
 
 def ask_watchers(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the innermost mode says about a call or, if it says nothing, the classes."""
+    """The answer of the innermost mode to a call or, if it gives none, of the tensors' classes."""
     asked = asked_of(args, kwargs)
     types = tuple([type(t) for t in asked])
     refused = []
@@ -120,11 +120,10 @@ def ask_watchers(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if answer is not NotImplemented:
             return answer
         refused.append(f"  - tensor subclass {cls!r}")
-    from ..overrides import resolve_name
-
+    name = ON_DEMAND.resolve_name(function)
     raise TypeError(
-        f"Multiple dispatch failed for '{resolve_name(function)}'; all __torch_function__ handlers "
-        "returned NotImplemented:\n\n" + "\n".join(refused) + "\n\nFor more information, try "
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
+        " NotImplemented:\n\n" + "\n".join(refused) + "\n\nFor more information, try "
         "re-running with TORCH_LOGS=not_implemented"
     )
 

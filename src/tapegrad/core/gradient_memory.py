@@ -1,4 +1,4 @@
-"""What a backward pass may do with arrays, by the kind of memory that they are in.
+"""How a backward pass adds and copies arrays, by the kind of memory that they are in.
 
 The engine adds gradients up inside arrays that nobody else looks at. Whether it may, and how it is
 done, is all that it has to know about where an array lives: `memory_of(array)` answers.
@@ -44,11 +44,11 @@ class ArrayMemory:
             np.add(kept, g, kept, casting="unsafe")
 
     def share(self, g: Any, total: Any) -> bool:
-        """Whether `g` may lie in the memory of `total`, though it is no view that NumPy knows."""
+        """Whether `g` may share the memory of `total`, though it is no view that NumPy knows."""
         return False
 
     def fits(self, g: Any, layout: Any) -> bool:
-        """Whether `g` lies in memory as the gradient of a leaf with this layout should."""
+        """Whether the strides of `g` are right for the gradient of a leaf with this layout."""
         if not g.flags.behaved:
             return False
         if layout.flags.c_contiguous or not is_dense(layout):

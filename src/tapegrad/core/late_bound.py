@@ -1,7 +1,7 @@
-"""What core calls in the layers above it: one record per owner, who fills it when it is loaded.
+"""Functions of higher layers that core calls: one record per owner, who fills it when loaded.
 
 Imports point downwards, so these calls cannot be imports. A record has its owner's file beside it;
-whoever looks for what happens behind a call finds it there.
+whoever looks for the function that a call runs finds it there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class TensorClass:
 
     cls: Any = None
     new: Any = None  # makes an instance of a class without its public constructor
-    plain: Any = None  # the same for Tensor itself, a little faster
+    plain: Any = None  # `new` for Tensor itself, a little faster
 
 
 class Interpreters:
@@ -23,12 +23,10 @@ class Interpreters:
     run: Any = None  # (op, tensors, attrs, watch)
     ask_foreign: Any = None  # api/publish.py: an operand that is no tensor may know what to do
     watched: Any = None  # core/function_modes.py: (op, tensors, attrs) of an operator, for a mode
-    watched_operator: Any = None  # the same of an operator that is a function: (name, a, b)
+    watched_operator: Any = None  # `watched` for an operator that is a function: (name, a, b)
     is_watching: Any = None  # whether such a mode is on in this thread
     prepare_for_modes: Any = None  # core/python_dispatch.py: called before a mode is entered
-    prepare_for_watching: Any = (
-        None  # core/function_modes.py: the same for modes that see functions
-    )
+    prepare_for_watching: Any = None  # before a mode that sees functions: core/function_modes.py
     function_of: Any = None  # (op): what users call to run it
     special_without_tangent: Any = None  # (tensor): its `_special` then
     is_made_of_others: Any = None  # whether a tensor is a batched or dual one, or asks its class
@@ -131,6 +129,26 @@ class MetaSide:
     memory: Any = None  # an ArrayMemory, once there is one
 
 
+class OnDemand:
+    """_on_demand.py: functions of features that are loaded by the first call."""
+
+    not_here: Any = None  # (name, instead): the error for a name that can be imported, not used
+    why: Any = None  # (tensor): diagnose.why
+    cuda_runtime: Any = None  # (): the module, whether a GPU is there or not
+    out_of_memory: Any = None  # (MemoryError): PyTorch's error where it came from a GPU
+    resolve_name: Any = None  # (function): its name, for an error
+    handle_torch_function: Any = None  # overrides.handle_torch_function
+    schema_calls: Any = None  # (): _library/calls.py, which shows ops as PyTorch's schemas do
+    ones_like: Any = None  # the public function, which `__torch_dispatch__` sees
+    mapped_arguments: Any = None  # of func.vmap, for is_grads_batched=True
+    validate_cuda_device: Any = None  # ("cuda:1"): its index, or PyTorch's refusal
+    load_file: Any = None  # torch.load
+    from_dlpack: Any = None  # (object): the array of another library as a tensor
+    sparse_gradient: Any = None  # (indices, values, shape): a sparse tensor
+    add_sparse_gradient: Any = None  # (leaf, gradient)
+    write_sparse: Any = None  # (op, tensors, attrs): an in-place op on sparse tensors
+
+
 TENSOR: Final = TensorClass()
 INTERPRETERS: Final = Interpreters()
 DISPATCHED: Final = Dispatched()
@@ -144,6 +162,7 @@ FORWARD_MODE: Final = ForwardMode()
 GPU: Final = Gpu()
 HOST_KERNELS: Final = HostKernels()
 META_SIDE: Final = MetaSide()
+ON_DEMAND: Final = OnDemand()
 
 
 def own_defaults(record: Any) -> None:

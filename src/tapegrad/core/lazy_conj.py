@@ -99,14 +99,14 @@ def turned(array: Any, conjugated: bool, negated: bool) -> Any:
 
 
 def plain(array: Any) -> Any:
-    """A NumPy array with the values that a `BitArray` stands for; anything else as it is."""
+    """A NumPy array with the values of a `BitArray`; anything else as it is."""
     if type(array) is not BitArray:
         return array
     return turned(array.memory, array.conjugated, array.negated)
 
 
 def memory_behind(array: Any) -> Any:
-    """The memory as it lies there, whatever the bits say."""
+    """The stored values of an array, neither conjugated nor negated."""
     return array.memory if type(array) is BitArray else array
 
 
@@ -123,7 +123,7 @@ def with_bits_of(array: Any, memory: Any) -> Any:
 
 
 def flipped(array: Any, conjugate: bool, negate: bool) -> Any:
-    """The same memory with one of the bits, or both, the other way round."""
+    """A view of the memory with one or both of the bits inverted."""
     conjugated = is_conjugated(array) != conjugate
     return with_bits(memory_behind(array), conjugated, is_negated(array) != negate)
 
@@ -154,7 +154,7 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
 
     arrays, mask = operands_of(op, tensors)
     if STATE.timing:
-        PROFILER.start(op.name, tensors)
+        PROFILER.start(op.aten_name(), tensors)
     if op.view:
         out = looked(op, arrays[0], attrs)
     else:
@@ -165,7 +165,7 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
         for t in made:
             settle(t._node)
     if STATE.timing:
-        PROFILER.stop(op.name)
+        PROFILER.stop(op.aten_name())
     if op.single:
         return made[0]
     return made if op.result is None else op.result(made)

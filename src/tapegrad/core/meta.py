@@ -47,7 +47,7 @@ NORESERVE: Final = 0x4000 if sys.platform == "linux" else 0
 FEW: Final = 1024  # elements that may simply be computed with
 MANY: Final = 1 << 24  # and those that are, where nothing else helps
 MOST_STRIDE: Final = 64
-PERIOD: Final = 12  # smaller sizes stand in for larger ones that are a multiple of it apart
+PERIOD: Final = 12  # small sizes are used instead of larger ones that are a multiple of it apart
 
 
 class MetaArray(np.ndarray):
@@ -113,7 +113,7 @@ def empty(shape: Any, dtype: Any = np.float64, **kwargs: Any) -> MetaArray:
 
 
 def in_order(shape: tuple[int, ...], order: list[int], dtype: Any) -> MetaArray:
-    """A dense array whose dimensions lie in memory as `order` has them, slowest first."""
+    """A dense array whose dimensions are stored in the order `order`, slowest first."""
     array: MetaArray = empty([shape[d] for d in order], dtype).transpose(np.argsort(order))
     return array
 
@@ -143,12 +143,12 @@ def memory_order(array: Any) -> list[int]:
 
 
 def plain(x: Any) -> Any:
-    """The same memory as NumPy sees it."""
+    """A meta array as NumPy sees its memory, which has no values."""
     return x.view(np.ndarray) if type(x) is MetaArray else x
 
 
 class MetaModule:
-    """What creation functions use for NumPy when a tensor is to have no values."""
+    """The array module that creation functions use for tensors without values."""
 
     empty = zeros = ones = staticmethod(empty)
     like = staticmethod(like)
@@ -166,7 +166,7 @@ XP: Final = MetaModule()
 
 
 class Draws:
-    """What draws random numbers for the CPU and for GPUs; here there are none."""
+    """The random stream of the device meta, which draws nothing."""
 
     def uniform(self, stream: Any, shape: Any, dtype: Any, *more: Any, **options: Any) -> MetaArray:
         return empty(shape, dtype)
@@ -224,7 +224,7 @@ INDICES_ANYWHERE: Final = frozenset(
 
 
 def check_devices(op: Op, tensors: tuple[Any, ...]) -> None:
-    """One number of the CPU may stand beside meta tensors; other tensors may not."""
+    """One number of the CPU may be beside meta tensors; other CPU tensors may not."""
     first = next((t for t in tensors if isinstance(t, TensorBase)), None)
     if op.across_devices or (op.name in INDICES_ANYWHERE and is_meta(tensors[0])):
         return
@@ -237,14 +237,14 @@ def check_devices(op: Op, tensors: tuple[Any, ...]) -> None:
 
 
 def check_written(op: Op, tensors: tuple[Any, ...]) -> None:
-    """The same for an op that writes to its first tensor."""
+    """`check_devices` for an op that writes to its first tensor."""
     if not is_meta(tensors[0]):
         raise NotImplementedError(NO_DATA)
     check_devices(op, tensors)
 
 
 def execute(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
-    """What the kernel would give, without values."""
+    """The result of a kernel as an array without values: its shape, dtype and strides."""
     if op.name == "unsafe_view":  # copies, or shows the same memory
         return empty(attrs[0], arrays[0].dtype)
     if op.dynamic_shape:
@@ -310,7 +310,7 @@ def described(out: Any) -> list[Any]:
     return [None if o is None else (o.shape, memory_order(o), o.dtype) for o in outs]
 
 
-# Results that lie in memory otherwise on meta than on the CPU, in PyTorch.
+# Results whose strides in PyTorch differ between meta and the CPU.
 BY_ROWS: Final = {"linalg_eig": 1, "linalg_svd": 2}
 
 
@@ -359,7 +359,7 @@ def as_meta(out: Any) -> Any:
 
 
 def inferred(call: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    """What `call(*given)` gives, as meta arrays."""
+    """The results of `call(*given)`, as meta arrays."""
     shapes = [x.shape for x in flat(given) if type(x) is MetaArray]
     total = sum([math.prod(shape) for shape in shapes])
     if total <= FEW:
@@ -426,7 +426,7 @@ def swapped(x: Any, instead: Mapping[int, int], filled: Any) -> Any:
             return unit(shape, x.dtype) if x.dtype.kind in "fcV" else np.ones(shape, x.dtype)
         values = filled if x.dtype.kind in "fcV" else np.zeros
         order = memory_order(x)
-        # What is repeated (a stride of 0) stays so: results lie in memory as it does.
+        # What is repeated (a stride of 0) stays so: results keep the strides of the input.
         inside = [1 if x.strides[d] == 0 else shape[d] for d in order]
         whole = values(tuple(inside), x.dtype).transpose(np.argsort(order).tolist())
         return np.broadcast_to(whole, shape) if whole.shape != shape else whole
@@ -516,7 +516,7 @@ def size_of(column: tuple[int, ...], steps: list[int]) -> int:
 
 
 class MetaMemory(ArrayMemory):
-    """What a backward pass does with gradients that have no values."""
+    """How a backward pass treats gradients that have no values."""
 
     def may_add_into(self, target: Any, other: Any) -> bool:
         return False
@@ -544,7 +544,7 @@ class MetaMemory(ArrayMemory):
 
 
 def moved(t: Any) -> Any:
-    """A tensor without its values; its history goes on."""
+    """A tensor moved to meta: it has no values, and its history continues."""
     if is_meta(t):
         return t
     from .op import REGISTRY
@@ -554,7 +554,7 @@ def moved(t: Any) -> Any:
 
 
 def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What a function makes, on meta."""
+    """The result of a creation function, on meta."""
     if api.direct:
         return call(*args, **{**kwargs, "device": META_DEVICE})
     from ..device import CPU

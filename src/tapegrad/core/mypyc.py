@@ -1,4 +1,4 @@
-"""What mypyc reads from `mypy_extensions`, without needing that package at run time.
+"""The decorator that mypyc reads from `mypy_extensions`, without needing that package at run time.
 
 The types come from mypyc.pyi; interpreted, the decorator does nothing.
 """

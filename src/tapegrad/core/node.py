@@ -329,7 +329,7 @@ class AccumulateGrad(Node):
     """
 
     leaf: Any = None  # weak reference to the tensor
-    revived: TensorBase | None = None  # stands in for a leaf that died before its graph
+    revived: TensorBase | None = None  # takes the place of a leaf that died before its graph
     # Of a view made under no_grad, which requires grad as its base does: nothing gets there, and
     # PyTorch has no node.
     follows: bool = False
@@ -382,7 +382,7 @@ def accumulate_node(t: TensorBase) -> AccumulateGrad:
 
 
 def history_now(edge: Node | None, cell: Version, array: Any) -> str:
-    """The name of the node behind a saved tensor that has been written since ("" for leaves).
+    """The name of the node that made a saved tensor that has been written since ("" for leaves).
 
     PyTorch names the history that the tensor has at that time: a view's has been re-made.
     """

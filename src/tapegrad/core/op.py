@@ -1,7 +1,7 @@
 """The Op record: what dispatch, engine and tests know about one operation.
 
 Records are made from the blocks in ops/ by `ops.block.op`. Everything that can be worked out once
-is worked out here, at import: which values a gradient rule reads, where they stand in a node, and
+is worked out here, at import: which values a gradient rule reads, their places in a node, and
 which of them have to be saved for a given set of inputs that need a gradient.
 """
 
@@ -16,7 +16,7 @@ NEW_TUPLE: Final = tuple.__new__
 # dtype rules: what happens to the inputs before the kernel runs.
 AS_IS: Final = 0  # nothing
 PROMOTE: Final = 1  # all tensors and scalars to their common dtype
-PROMOTE_FLOAT: Final = 2  # the same, integers to the default float dtype
+PROMOTE_FLOAT: Final = 2  # PROMOTE, and integers to the default float dtype
 
 # Autocast: the precision in which a function runs.
 AS_CALLED: Final = 0
@@ -27,7 +27,7 @@ UNSAFE: Final = 4  # it refuses to run
 
 
 class Autocast:
-    """What autocast does with the tensors of a function, on the CPU and on a GPU."""
+    """How autocast casts the tensors of a function, on the CPU and on a GPU."""
 
     def __init__(self, cpu: int = AS_CALLED, gpu: int = AS_CALLED, unless: str = "") -> None:
         self.cpu = cpu
@@ -84,7 +84,63 @@ class DeviceSide:
         self.kernel = self.pull = self.mixed = None
 
 
-class Op:
+class Facts:
+    """The fields that the block of an op may set, and that its Op record has as they are."""
+
+    # What PyTorch calls the op, as in "add.Tensor", and None where it has no single op for it. A
+    # public block may leave it out if it is the name; the others say it.
+    aten: str | None = ""
+    aten_call: Any = None  # what `torch.ops.aten.<name>(…)` runs, if it has other arguments
+    aten_number: str = ""  # the overload for a second operand that is a number
+    aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
+    written_name: str = ""  # node of the in-place form with tensors, if it is another
+
+    # Arguments and results.
+    tensors: tuple[str, ...] = ("input",)
+    variadic: bool = False  # `tensors` is one list
+    numbers: bool = False  # Python numbers may take the place of tensors
+    outs: tuple[str, ...] = ("out",)  # names of the outputs; () in an Op if their number varies
+    result: Any = None  # class of a several-output result (a namedtuple)
+    guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses
+    host_number: bool = False  # on a device, one number of the host may take a tensor's place
+    across_devices: bool = False  # the tensors may be on two devices
+
+    # What kind of function it is.
+    elementwise: bool = False
+    broadcasts: bool = False  # gradients may have to be summed back to the inputs' shapes
+    linear: bool = False  # in each tensor argument: the forward-mode rule follows
+    wirtinger: bool = False  # the rules spell out complex conjugation themselves
+    casts: bool = False  # to another dtype, and does nothing else
+    keeps_finite: bool = False  # nothing non-finite comes of finite values
+    leaves_out: bool = False  # a mask says which elements of its tensors have no effect
+    view: bool = False
+    multi_view: bool = False  # several views at once: they refuse to be written
+    replays: bool = False  # a view that as_strided cannot express (it changes the dtype)
+    silent: bool = False  # the in-place form leaves the history as it is
+
+    # Gradients.
+    undifferentiable: str = ""  # why the op has no gradient, and no rules
+    nearest: str = ""  # what to use instead, where people ask for the gradient that is missing
+    plain_tensors: tuple[str, ...] = ()  # those without a rule: indices, masks, class weights
+    plain_outs: tuple[int, ...] = ()  # outputs that never need a gradient: indices
+    partial: bool = False  # rules get None, not zeros, for outputs that received no gradient
+
+    # Batches (ops/block/batching.py).
+    unbatchable: str = ""  # why the op cannot be mapped over a batch
+    dynamic_shape: bool = False  # the shape of the result depends on the data
+    # What PyTorch calls a write of batched values into a tensor that is not batched, if it is not
+    # `aten::<name>_`; None: it says that the shapes do not fit.
+    vmap_write: str | None = ""
+
+    # What diagnostics and exporters write.
+    sign: str = ""  # Python's operator for it: "*" between two arguments, "-" before one
+    formula: str = ""  # a call of it in the rule of another op, in the names of the arguments
+    gradient_text: dict[str, str] | None = None  # what is shown for rules that are loops or kernels
+    nonfinite: str = ""  # how it makes NaN or infinity: a function of errors/nonfinite_patterns.py
+    onnx: str = ""  # the operator of ONNX that is the op, as in "Sqrt"
+
+
+class Op(Facts):
     """One operation. The fields are filled by `ops.block.op` and never change afterwards.
 
     What a GPU does instead is in `device`, an object of its own, which is filled when one is used.
@@ -92,64 +148,34 @@ class Op:
 
     name: str = ""
     node_name: str = ""
-    aten: str | None = None  # what PyTorch calls it, as in "add.Tensor"; None: it has no such op
-    aten_call: Any = None  # what `torch.ops.aten.<name>(…)` runs, if it has other arguments
-    aten_number: str = ""  # the overload for a second operand that is a number
-    aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
     doc: str = ""
     home: str = ""  # the module of its block
-    tensors: tuple[str, ...] = ()  # names of the tensor arguments
-    width: int = 0  # how many of them stand in `Node._kept`: all, or none if variadic
+    width: int = 0  # how many tensors are in `Node._kept`: all, or none if variadic
     attrs: tuple[str, ...] = ()  # names of the other arguments of the kernel, in order
-    outs: tuple[str, ...] = ("out",)  # names of the outputs; () when their number varies
-    variadic: bool = False  # the tensor argument is a list
     single: bool = True  # exactly one output, not in a tuple
     kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on the CPU
     native: bool = False  # the kernel is in C: it gives no floating point warnings
     # All gradients at once: (gradient, kept, edges) -> list, or None to use the rules.
     gradients: Any = None
-    forward: Any = None  # the same with the array module in front: the reference
-    host_number: bool = False  # on a device, one number of the host may stand for a tensor
-    across_devices: bool = False  # the tensors may be on two devices
+    forward: Any = None  # the block's `fwd`: the kernel with the array module as first argument
     device: DeviceSide
     rules: tuple[Rule | None, ...] = ()  # per tensor argument
     shape_rules: dict[str, Any] | None = None  # for diagnose: of "out", and of tensors, by name
-    formula: str = ""  # for diagnose/formulas.py: a call, in the names of the arguments
-    gradient_text: dict[str, str] | None = None  # there also: rules that cannot be read
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None
     batch: Any = None  # the batching rule, see ops/block/batching.py
-    unbatchable: str = ""  # why there is none
-    dynamic_shape: bool = False  # that of the result depends on the data
-    vmap_write: str | None = ""  # see ops.block.Block
     dtype_rule: int = AS_IS
-    guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses
     public: Any = None  # the function that users call
-    result: Any = None  # class of a several-output result (a namedtuple)
-    undifferentiable: str = ""  # why it has no gradient
     differentiable: bool = True
-    plain_tensors: tuple[str, ...] = ()  # arguments without a gradient: indices, masks, weights
-    plain_outs: tuple[int, ...] = ()  # outputs that never need a gradient (indices)
-    partial: bool = False  # rules get None, not zeros, for outputs without gradient
-    keeps_finite: bool = False  # nothing non-finite comes of finite values
-    casts: bool = False  # to another dtype, and does nothing else
-    view: bool = False
-    multi_view: bool = False  # several views at once: they refuse to be written
-    written_name: str = ""  # node of the in-place form with tensors, where it has its own
-    silent: bool = False  # the in-place form leaves the history as it is
-    replays: bool = False  # a view that as_strided cannot express (it changes the dtype)
-    elementwise: bool = False
-    broadcasts: bool = False  # gradients may have to be summed back to the inputs' shapes
-    linear: bool = False
-    wirtinger: bool = False  # the rules spell out complex conjugation themselves
     autocast: Autocast | None = None  # its rule where other functions are made of the op
-    numbers: bool = False  # Python numbers may stand in for tensors
     metas: tuple[tuple[int, str], ...] = ()  # (tensor index, "shape" | "dtype" | "strides")
     # The names of the values in `Node._kept`, in order: tensors, outputs, attributes, metas.
     layout: tuple[str, ...] = ()
     layout_class: Any = None  # a namedtuple of them, made when `named` is first called
     simple: bool = False  # one tensor, one output, no dtype rule: dispatch has a short way
-    paired: bool = False  # the same with two differentiable tensors
+    paired: bool = (
+        False  # two differentiable tensors, one output, no dtype rule: dispatch has a short way
+    )
     plan_cache: dict[int, Plan]
     plan_first: Plan  # the plans of the hot paths
     plan_second: Plan
@@ -161,7 +187,7 @@ class Op:
         self.device = DeviceSide()
 
     def aten_name(self) -> str:
-        """What PyTorch's messages call it: `add`, whatever the overload."""
+        """The name of the op in PyTorch's messages: `add`, whatever the overload."""
         return (self.aten or self.name).partition(".")[0]
 
     def named(self, kept: tuple[Any, ...]) -> Any:

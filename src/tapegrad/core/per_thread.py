@@ -1,4 +1,4 @@
-"""State that every thread has for itself, and a thread that goes on in another's place.
+"""State that every thread has for itself, and a thread that continues for another.
 
 Backward passes inside backward passes use up Python's stack. From some depth on, the next one is
 run by a thread with a fresh stack while the asking one waits; it must find every switch as it was.
@@ -15,7 +15,7 @@ MADE: list[PerThread] = []  # every such state of the process
 
 
 class PerThread(threading.local):
-    """What a thread has for itself; `instead` carries it over."""
+    """Values that each thread has for itself; `instead` carries them over to another thread."""
 
     def __new__(cls, *args: Any) -> PerThread:
         made = super().__new__(cls, *args)

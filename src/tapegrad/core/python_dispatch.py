@@ -138,7 +138,7 @@ class modes_set_to(switched):
 
 
 class _Carrier:
-    """Made on first need: a tensor that stands for the operands of a call."""
+    """A tensor that represents the operands of a call, made on first need."""
 
     cls: Any = None
 
@@ -237,7 +237,7 @@ def is_asked(*values: Any) -> bool:
 
 
 def leaves_of(value: Any) -> list[Any]:
-    """What is in nested lists, tuples and dicts, in order."""
+    """The values in nested lists, tuples and dicts, in order."""
     if isinstance(value, (list, tuple)):
         return [leaf for v in value for leaf in leaves_of(v)]
     if isinstance(value, dict):
@@ -314,7 +314,7 @@ def in_order(values: list[Any]) -> list[Any]:
 
 
 def ask(call: Call, mode: Any = None) -> Any:
-    """What a mode says about a call or, if it says nothing, the classes of the tensors."""
+    """The answer of a mode to a call or, if it gives none, of the classes of the tensors."""
     asked = [] if ACTIVE.classes_off else in_order(leaves_of((call.args, call.kwargs)))
     types = tuple([type(t) for t in asked])
     handlers = [call.handler(cls, cls) for cls in types]
@@ -340,7 +340,7 @@ def ask(call: Call, mode: Any = None) -> Any:
 
 
 def ask_anyone(call: Call) -> Any:
-    """The same from the innermost mode on, for what is no op."""
+    """`ask` from the innermost mode on, for a function that is no op."""
     modes = ACTIVE.modes
     if not modes:
         return ask(call)
@@ -350,8 +350,6 @@ def ask_anyone(call: Call) -> Any:
 
 def ask_about(name: str, args: tuple[Any, ...], run: Callable[..., Any], **kwargs: Any) -> Any:
     """A function that is no op, by its name in PyTorch; `run(*args)` is what happens otherwise."""
-    if DISPATCHED.overload is None:
-        from .. import _ops  # noqa: F401 (it puts itself there)
     overload = DISPATCHED.overload(name)
     return ask_anyone(Call(overload, args, kwargs, lambda args, kwargs: run(*args)))
 

@@ -69,8 +69,8 @@ def record_one(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> 
     kept: tuple[Any, ...] = (keep_x, keep_out)
     if attrs:
         kept += attrs
-    if op.metas:
-        kept += tuple([meta(a, what) for _, what in op.metas])
+    for _, what in op.metas:
+        kept += (meta(a, what),)
     node._kept = kept
     node._frees = plan.saves
     node._seq = next_seq()
@@ -82,7 +82,7 @@ def record_one(op: Op, a: TensorBase, attrs: tuple[Any, ...], t: TensorBase) -> 
 
 
 def adapt(node: OpNode, x: Any, out: Any) -> None:
-    """What a node of one tensor has to undo where `out` is of another dtype, or complex."""
+    """Note on a node of one tensor the dtype that its gradient has to have, and conjugation."""
     dtype = out.dtype
     kind = dtype.kind
     op: Op = node._op
@@ -473,7 +473,7 @@ def link_views(
         kind = parent.kind
     steps: tuple[Any, ...] = () if parent is None else parent.steps
     if op.replays or (steps and op.single):
-        # as_strided can follow up to `source`, whose array says where it lies, and from there on.
+        # as_strided can follow up to `source`, whose array has the address, and from there on.
         steps = (*steps, (source._array, op, attrs))
     for r in results:
         r._cell = cell

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Settings:
-    """What was set; on the CPU no result depends on it, everything is deterministic and exact."""
+    """Switches that users set. No result on the CPU depends on them: it is exact in any case."""
 
     threads = 0  # 0: not asked yet
     interop: int | None = None

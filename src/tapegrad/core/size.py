@@ -80,7 +80,7 @@ class Size(tuple[int, ...]):
 
 
 def _as_ints(items: tuple[Any, ...], start: int) -> tuple[int, ...]:
-    """Check the sizes from `start` on; what only stands for an int (a 0-d tensor) becomes one."""
+    """Check the sizes from `start` on; values that convert to int (0-d tensors) become ints."""
     checked = list(items)
     for position in range(start, len(items)):
         item = items[position]

@@ -1,4 +1,4 @@
-"""Where the elements of an array lie: views with explicit strides, and the strides of copies.
+"""The layout of arrays in memory: views with explicit strides, and the strides of copies.
 
 NumPy forgets the strides of dimensions of size 0 and 1; PyTorch does not, and prints them. Strides
 and offsets are in bytes here.
@@ -26,7 +26,7 @@ def address(array: Any) -> int:
 
 
 def memory(array: Any) -> Any:
-    """What owns the memory of an array: the same object for all its views."""
+    """The object that owns the memory of an array: one object for all its views."""
     if type(array) is STATE.device_type:
         return array.data.mem
     while isinstance(array.base, np.ndarray):
@@ -34,8 +34,13 @@ def memory(array: Any) -> Any:
     return array
 
 
+def contiguous(xp: Any, x: Any) -> Any:
+    """The array in C order, copied if it is not; NumPy's results keep the order of their inputs."""
+    return x if x.flags.c_contiguous else xp.ascontiguousarray(x)
+
+
 def channels_last(x: Any) -> bool:
-    """Whether the channels lie next to each other in memory, and the pixels in order."""
+    """Whether the channels of a pixel are adjacent in memory, and the pixels in order."""
     least = 0
     for d in (1, *range(x.ndim - 1, 1, -1), 0):
         if x.strides[d] < least or (d == 0 and least == x.strides[1]):
@@ -57,7 +62,7 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
         if view is not None:
             return view
     if not offset and array.dtype.kind != "V" and array.flags.c_contiguous:
-        try:  # mostly what is shown lies within the array itself
+        try:  # mostly the view is within the array itself
             return np.ndarray(shape, array.dtype, array, 0, strides)
         except (ValueError, TypeError):
             pass
@@ -73,7 +78,7 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
     try:
         return np.ndarray(shape, array.dtype, root, offset, strides)
     except (ValueError, TypeError, BufferError):
-        # Memory with gaps, or a view of nothing behind its end.
+        # Memory with gaps, or an empty view past its end.
         offset -= address(array) - address(root)
         flat = np.lib.stride_tricks.as_strided(array, (), ())
         place = (address(flat) + offset, False)
@@ -119,8 +124,8 @@ def settled(xp: Any, array: Any) -> Any:
 def viewed_strides(shape: Shape, strides: Shape, new: Shape, item: int) -> Shape | None:
     """The strides that show the same memory in the shape `new`; None if there are none.
 
-    The old dimensions fall into runs that lie evenly in memory; each run has to be cut up by new
-    dimensions of its own.
+    The old dimensions fall into runs that are evenly spaced in memory; each run has to be cut up by
+    new dimensions of its own.
     """
     if 0 in shape:
         return strides if shape == new else contiguous_strides(new, item)
@@ -172,7 +177,7 @@ def shares_itself(array: Any) -> bool:
 
 def overlaps_itself(array: Any) -> bool:
     """Whether elements share memory as overlapping windows do (`unfold`, `as_strided`)."""
-    reach = 0  # how far the elements of the faster dimensions lie apart
+    reach = 0  # how far apart the elements of the faster dimensions are
     for stride, n in sorted(zip(array.strides, array.shape, strict=True)):
         if n > 1:
             if stride <= reach:

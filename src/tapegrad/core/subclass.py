@@ -98,7 +98,7 @@ SPOKEN = {"low": "min", "high": "max", "offset": "storage_offset", "dims": "dim"
 
 @functools.cache
 def function_of(op: Any) -> Any:
-    """What `__torch_function__` is told to call with the arguments of an op.
+    """The function that `__torch_function__` gets for an op, to call with its arguments.
 
     That is the public function, if it takes them as they are; else one that runs the op.
     """
@@ -165,7 +165,7 @@ def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 
 def stays_special(t: Any) -> int:
-    """What `_special` is for a tensor without its tangent."""
+    """The `_special` of a tensor once its tangent is taken away."""
     return 1 if "_batch" in t.__dict__ or interprets(type(t)) else special_by(t._array)
 
 
@@ -210,7 +210,7 @@ def same_class(t: Any) -> Any:
 
 
 def bare_twin(t: Any) -> Any:
-    """The same without its history."""
+    """A tensor with the memory of `t` and without its history."""
     made = same_class(t)
     made._wants_grad = False
     made._node = made._view_of = None
@@ -265,7 +265,7 @@ disabled_torch_function = _Disabled()
 
 
 def as_subclass(t: Any, cls: type) -> Any:
-    """The same memory as a tensor of `cls`, with one more step of history where there is one."""
+    """A tensor of `cls` with the memory of `t` and one more step of history where there is one."""
     if t._wants_grad and MODES.records:
         t = apply(REGISTRY["alias"], (t if dispatches(t) else without_class(t),))
     if takes_part(cls) and overrides(cls):

@@ -9,7 +9,7 @@ from .per_thread import PerThread
 
 
 class Share:
-    """What a thread has added to the counters of the process: taken back when the thread ends."""
+    """A thread's part of the counters of the process, taken back when the thread ends."""
 
     modes_on: int = 0
     casting: int = 0
@@ -50,7 +50,7 @@ class Modes(PerThread):
 
 
 class Active(PerThread):
-    """What sees the ops of this thread: python_dispatch.py."""
+    """The modes of this thread that see ops: python_dispatch.py."""
 
     modes: tuple[Any, ...] = ()  # innermost last
     calls: tuple[Any, ...] = ()  # that somebody is being asked about, innermost last
@@ -58,7 +58,7 @@ class Active(PerThread):
 
 
 class Watching(PerThread):
-    """What sees the calls of public functions in this thread: watchers.py."""
+    """The modes of this thread that see calls of public functions: function_modes.py."""
 
     modes: tuple[Any, ...] = ()  # innermost last
     off: bool = False  # DisableTorchFunction

@@ -14,7 +14,7 @@ from ..core.base import STATE, TensorBase
 from ..core.late_bound import GPU
 from ..core.locks import new_lock
 from ..core.op import REGISTRY
-from ..core.transforms.batched import memory_of
+from ..core.transforms.batched import physical_array
 from ..device import CPU, _make
 from ..device import device as device_type
 from ..ops.creation.arguments import no_cuda
@@ -103,7 +103,7 @@ def index_of(device: Any) -> int:
 
 def place_of(t: Any) -> int:
     """The number of the GPU that a tensor is on; -1 for the CPU."""
-    array = memory_of(t)
+    array = physical_array(t)
     return int(array.device.id) if type(array) is STATE.device_type else -1
 
 

@@ -27,17 +27,15 @@ from typing import Any
 
 from ..autograd.inplace import CopySlices
 from ..core.base import TensorBase, next_seq
+from ..core.op import REGISTRY
 from ..errors import evidence
+from ..ops.products.addmm import Addmm
+from ..ops.shape.dim_order import T
 from ..utils import _pytree as pytree
 from ..utils._python_dispatch import TorchDispatchMode
 from . import formulas, words
 from ._graph.data import attributes
 
-OPERATORS = {
-    **{"add": "+", "sub": "-", "mul": "*", "div": "/", "mm": "@", "mv": "@", "bmm": "@"},
-    **{"pow": "**", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "==", "ne": "!="},
-    **{"bitwise_and": "&", "bitwise_or": "|", "dot": "@"},
-}
 QUIET = {"dtype", "device", "layout", "pin_memory", "memory_format", "generator"}
 LONG = 56  # characters of arguments
 MOST = 400  # ops; a longer program is cut off in the middle
@@ -289,13 +287,12 @@ def written(step: Step) -> str:
     args = [spell_argument(a) for a in trimmed(step.args)]
     shown = {k: v for k, v in step.kwargs.items() if k not in QUIET and v not in (None, False)}
     args += [f"{k}={spell_argument(v)}" for k, v in shown.items()]
-    if step.name in OPERATORS and len(args) == 2 and not shown:
-        return f"{args[0]} {OPERATORS[step.name]} {args[1]}"
-    if step.name == "addmm" and len(args) == 3 and not shown:
+    op = REGISTRY.get(step.name)
+    if op is not None and op.sign and len(args) == len(op.tensors) and not shown:
+        return f" {op.sign} ".join(args) if len(args) == 2 else f"{op.sign}{args[0]}"
+    if op is Addmm and len(args) == 3 and not shown:
         return f"{args[0]} + {args[1]} @ {args[2]}"
-    if step.name == "neg":
-        return f"-{args[0]}"
-    if step.name == "t":
+    if op is T:
         return f"{args[0]}.T"
     if step.writes:
         return f"{args[0]}.{name}({', '.join(args[1:])})"

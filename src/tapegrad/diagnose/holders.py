@@ -85,7 +85,7 @@ def search(
                 found[id(value)] = way
             else:
                 found.setdefault(id(value), way)
-        if id(value) in seen or is_plain(value):
+        if id(value) in seen or holds_nothing(value):
             continue
         seen.add(id(value))
         if depth < MAX_DEPTH:
@@ -93,13 +93,13 @@ def search(
                 queue += [
                     (inner, item, depth + 1)
                     for inner, item in inside(way.path, value)
-                    if not is_plain(item)
+                    if not holds_nothing(item)
                 ]
             except Exception:  # an object with ideas of its own about attributes
                 continue
 
 
-def is_plain(value: Any) -> bool:
+def holds_nothing(value: Any) -> bool:
     """Whether nothing of the user's can be inside a value."""
     return isinstance(value, PLAIN) or is_array(value)
 
@@ -187,7 +187,7 @@ def unnamed(t: Any, but: Iterable[Any] = ()) -> str:
             return "a closure"
         if isinstance(holder, types.GeneratorType):
             return f"the generator {holder.__name__}"
-        if type(holder).__module__ not in ("builtins", "types") and not is_plain(holder):
+        if type(holder).__module__ not in ("builtins", "types") and not holds_nothing(holder):
             return f"a {type(holder).__name__}"
     return "something without a name"
 

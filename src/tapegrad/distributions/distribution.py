@@ -9,7 +9,7 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.python_dispatch import is_recorded
-from ..core.transforms.batched import memory_of
+from ..core.transforms.batched import physical_array
 from ..utils.naming import typename
 from . import constraints
 from .utils import EMPTY, lazy_property
@@ -249,4 +249,4 @@ def all_true(valid: Any) -> bool:
         )
     if is_recorded():
         return bool(valid.all())  # an op, and a truth that replays compare
-    return bool(memory_of(valid).all())
+    return bool(physical_array(valid).all())

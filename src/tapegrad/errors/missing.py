@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from ..core.base import user_frame
+from ..core.op import REGISTRY
 from .calls import Advice, Call, Rule
 from .evidence import here, node_name, of_node, public_name
 from .report import attach
@@ -28,31 +29,15 @@ INSTEAD_OF = {
     "ComplexHalf": "to(torch.complex64)",
 }
 
-# What comes near an op without derivative, and has one.
-NEAREST = {
-    "floor_divide": "torch.div for the quotient itself: rounding has no slope",
-    "geqrf": "torch.linalg.qr",
-    "igamma": "torch.distributions.Gamma samples with rsample(), or a fixed first argument",
-    "igammac": "torch.distributions.Gamma samples with rsample(), or a fixed first argument",
-    "zeta": "a sum of powers: (k + torch.arange(n)) ** -x",
-    "polygamma": "a fixed order n: only the second argument has a derivative",
-    "embedding_renorm": "norm the weight yourself, under torch.no_grad()",
-    "histogram": "a soft histogram: sums of torch.sigmoid differences at the bin edges",
-    "histogramdd": "a soft histogram: sums of torch.sigmoid differences at the bin edges",
-    "nextafter": "x itself: it differs by the last bit only",
-    "heaviside": "torch.sigmoid(k * x), a smooth step",
-    "detach_copy": "clone(), which keeps the history",
-    "scatter": "scatter_add, or scatter with a reduce that has a derivative",
-    "mode": "median, whose gradient goes to the chosen element",
-    "_standard_gamma_grad": "first-order gradients only: create_graph=False",
-    "_dirichlet_grad": "first-order gradients only: create_graph=False",
-    "_ctc_loss_backward": "first-order gradients only: create_graph=False",
-    "_sample_dirichlet": "torch.distributions.Dirichlet(...).rsample()",
-    "native_channel_shuffle": "x.view(n, g, c // g, h, w).transpose(1, 2).reshape(n, c, h, w)",
-    "ormqr": "torch.linalg.qr(..., mode='complete') and a product",
-    "linalg_ldl_solve": "torch.linalg.solve",
-    "linalg_ldl_factor_ex": "torch.linalg.cholesky, for positive definite matrices",
-}
+
+def nearest_to(name: str) -> str | None:
+    """What the block of an op suggests in its place where a gradient is asked for."""
+    for op in REGISTRY.values():
+        if op.nearest:
+            short = op.name.removeprefix("special_")
+            if name in (op.name, op.aten_name(), public_name(op.name), short):
+                return op.nearest
+    return None
 
 
 def wrong_dtype(call: Call, match: Match) -> Advice | None:
@@ -77,14 +62,15 @@ def wrong_dtype(call: Call, match: Match) -> Advice | None:
 def no_tangent(call: Call, match: Match) -> Advice | None:
     """Trying to use forward AD with geqrf that does not support it …"""
     op = public_name(match["op"].lstrip("_"))
+    nearest = nearest_to(op)
     return Advice(
         f"{op} has no rule for tangents, which jvp, jacfwd and forward_ad carry along",
         [
             "reverse mode: torch.autograd.grad, or torch.func.vjp and jacrev",
-            *([f"the nearest with a derivative: {NEAREST[op]}"] if op in NEAREST else []),
+            *([f"the nearest with a derivative: {nearest}"] if nearest else []),
         ],
         [],
-        {"op": op, "nearest": NEAREST.get(op)},
+        {"op": op, "nearest": nearest},
         next((name for name, _ in call.tensors()), None),
     )
 
@@ -96,14 +82,14 @@ def refused(call: Call, match: Match) -> Advice | None:
         f"{op} has no derivative, and its input requires grad",
         instead(op),
         [],
-        {"op": op, "nearest": NEAREST.get(op)},
+        {"op": op, "nearest": nearest_to(op)},
         next((name for name, t in call.tensors() if t.requires_grad), None),
     )
 
 
 def instead(op: str) -> list[str]:
     """What to do about an op without derivative."""
-    nearest = NEAREST.get(op)
+    nearest = nearest_to(op)
     return [
         *([f"the nearest with a derivative: {nearest}"] if nearest else []),
         f"if no gradient has to pass: {op}(x.detach())",
@@ -137,7 +123,7 @@ def explain_backward(error: Exception, node: Any) -> None:
         op=op,
         argument=argument,
         node=node_name(node),
-        nearest=NEAREST.get(op),
+        nearest=nearest_to(op),
         used=of_node(node),
     )
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from ..core.base import TensorBase
+from ..core.late_bound import ON_DEMAND
 from . import evidence
 from .report import attach
 from .tracebacks import is_own
@@ -99,9 +100,7 @@ def looked_up(node: ast.expr, names: dict[str, Any]) -> Any:
 
 
 def put(error: Any, spelled: str, t: Any, where: evidence.Place | None) -> None:
-    from ..diagnose import why
-
-    reason = why(t)
+    reason = ON_DEMAND.why(t)
     known = [name for name, value in evidence.held(evidence.user_frames()) if value is t]
     path = max(known, key=len, default=spelled)  # `p` says less than `model.fc2.weight`
     fixes = [FIXES.get(reason.cause, FIXES["no backward yet"]), OTHERWISE]

@@ -129,7 +129,7 @@ def case_of(op: Any, kind: str, backward: bool, values: Any, makers: Any) -> Cas
         if name is not None and not name.startswith("a view of"):
             names[argument] = name
     here = {name: host(x) for name, x in values.items()}
-    return Case(public_name(op.name), kind, backward, here, makers, names)
+    return Case(public_name(op.name), op.nonfinite, kind, backward, here, makers, names)
 
 
 def name_of_maker(node: Any) -> str | None:
@@ -253,9 +253,6 @@ def from_function(node: Any, kind: str) -> Finding:
     )
 
 
-CHOOSERS = ("where", "masked_fill", "masked_fill_tensor", "mul", "mul_number")
-
-
 def hidden_by(node: Any, parts: list[Any], grads: Any) -> str:
     """The op that threw the bad elements away: what arrives for them is exactly 0."""
     (total,) = parts if len(parts) == 1 else (None,)
@@ -280,8 +277,9 @@ def nearest_chooser(node: Any) -> str:
     for _ in range(6):
         level = [user for n in level for user in users.get(n, ())]
         for user in level:
-            if user._op is not None and user._op.name in CHOOSERS:
-                return public_name(user._op.name)
+            op = user._op
+            if op is not None and (op.leaves_out or op.nonfinite == "product"):
+                return public_name(op.name)
     return ""
 
 

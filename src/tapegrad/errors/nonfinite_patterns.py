@@ -1,7 +1,8 @@
 """The ways in which finite numbers become NaN or infinite, each with its name and its cure.
 
-A pattern is a function of a `Case`, the values that an op worked on, found by the op's name. It
-gives (name of the pattern, what happened, fixes), or None where the values do not show it.
+A pattern is a function of a `Case`, the values that an op worked on. The block of an op names its
+pattern (`nonfinite = "division"`). It gives (name of the pattern, what happened, fixes), or None
+where the values do not show it.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from .. import dtypes
 from .evidence import public_name
 
 Pattern = tuple[str, str, list[str]]
+PATTERNS: dict[str, Callable[[Case], Pattern | None]] = {}
 
 
 @dataclass
 class Case:
     """An op that made a non-finite value: its name, values, where they come from."""
 
-    op: str
+    op: str  # what users call it
+    pattern: str  # the function below that its block names, or ""
     kind: str  # "nan" or "inf"
     backward: bool
     # NumPy arrays and numbers, by the op's names; "out" is the result.
@@ -44,6 +47,12 @@ class Case:
         return maker._op.name if maker is not None and maker._op is not None else ""
 
 
+def pattern(function: Callable[[Case], Pattern | None]) -> Callable[[Case], Pattern | None]:
+    """Let blocks name a pattern."""
+    PATTERNS[function.__name__] = function
+    return function
+
+
 def is_zero(x: Any) -> Any:
     return x == 0
 
@@ -56,6 +65,7 @@ def is_nan(x: Any) -> Any:
     return x != x
 
 
+@pattern
 def square_root(case: Case) -> Pattern | None:
     x, op = case.name(), case.op
     if case.has("input", is_negative) or (not case.backward and case.has("out", is_nan)):
@@ -99,6 +109,7 @@ def squares_below(case: Case) -> bool:
 SQUARES = ("pow", "mul", "square", "abs")
 
 
+@pattern
 def logarithm(case: Case) -> Pattern | None:
     x, op = case.name(), case.op
     shift = -1.0 if op == "log1p" else 0.0
@@ -115,6 +126,7 @@ def logarithm(case: Case) -> Pattern | None:
     return None
 
 
+@pattern
 def division(case: Case) -> Pattern | None:
     divisor = "other" if case.op == "div" else "tensor2" if case.op == "addcdiv" else "input"
     if not case.has(divisor, is_zero):
@@ -133,6 +145,7 @@ def division(case: Case) -> Pattern | None:
     return "division by zero", "division by zero: the quotient and its slope are infinite", fixes
 
 
+@pattern
 def power(case: Case) -> Pattern | None:
     base = case.values.get("input", case.values.get("base"))
     exponent = case.values.get("exponent")
@@ -161,6 +174,7 @@ def power(case: Case) -> Pattern | None:
     return overflow(case)
 
 
+@pattern
 def inverse_sine(case: Case) -> Pattern | None:
     x, op = case.name(), case.op
     fix = [f"torch.{op}({x}.clamp(-1 + 1e-6, 1 - 1e-6))"]
@@ -171,6 +185,7 @@ def inverse_sine(case: Case) -> Pattern | None:
     return None
 
 
+@pattern
 def inverse_cosine_h(case: Case) -> Pattern | None:
     x = case.name()
     fix = [f"torch.acosh({x}.clamp(min=1 + 1e-6))"]
@@ -181,6 +196,7 @@ def inverse_cosine_h(case: Case) -> Pattern | None:
     return None
 
 
+@pattern
 def exponential(case: Case) -> Pattern | None:
     out = case.values.get("out")
     if out is None or not case.has("out", np.isinf):
@@ -201,6 +217,7 @@ def largest(dtype: Any) -> float:
     return dtypes.finfo(dtypes.of(dtype)).max
 
 
+@pattern
 def soft_maximum(case: Case) -> Pattern | None:
     x = case.values.get("input")
     dim = case.values.get("dim")
@@ -220,6 +237,7 @@ def soft_maximum(case: Case) -> Pattern | None:
     )
 
 
+@pattern
 def deviation(case: Case) -> Pattern | None:
     x = case.values.get("input")
     correction = case.values.get("correction", 1)
@@ -241,6 +259,7 @@ def deviation(case: Case) -> Pattern | None:
     )
 
 
+@pattern
 def vector_norm(case: Case) -> Pattern | None:
     if not case.has("out", is_zero):
         return None
@@ -251,12 +270,14 @@ def vector_norm(case: Case) -> Pattern | None:
     )
 
 
+@pattern
 def product(case: Case) -> Pattern | None:
     if case.kind == "nan" and any(case.has(n, np.isinf) for n in ("input", "other")):
         return "0 * inf", "0 * inf is NaN", ["keep the infinite factor out: see how it was made"]
     return overflow(case)
 
 
+@pattern
 def difference(case: Case) -> Pattern | None:
     if case.kind == "nan" and case.has("input", np.isinf):
         return "inf - inf", "inf - inf is NaN", ["keep the infinite term out: see how it was made"]
@@ -275,6 +296,7 @@ def overflow(case: Case) -> Pattern | None:
     return f"overflow of {name}", f"{case.op}: the result is beyond {most}, {name}'s most", fixes
 
 
+@pattern
 def no_labels(case: Case) -> Pattern | None:
     """A mean over labels of which all are to be ignored."""
     target, ignored = case.values.get("target"), case.values.get("ignore_index")
@@ -290,44 +312,9 @@ def no_labels(case: Case) -> Pattern | None:
     )
 
 
-PATTERNS: dict[str, Callable[[Case], Pattern | None]] = {
-    "sqrt": square_root,
-    "rsqrt": square_root,
-    "log": logarithm,
-    "log2": logarithm,
-    "log10": logarithm,
-    "log1p": logarithm,
-    "div": division,
-    "reciprocal": division,
-    "addcdiv": division,
-    "pow": power,
-    "acos": inverse_sine,
-    "asin": inverse_sine,
-    "atanh": inverse_sine,
-    "acosh": inverse_cosine_h,
-    "exp": exponential,
-    "exp2": exponential,
-    "expm1": exponential,
-    "sinh": exponential,
-    "cosh": exponential,
-    "softmax": soft_maximum,
-    "log_softmax": soft_maximum,
-    "std": deviation,
-    "var": deviation,
-    "std_mean": deviation,
-    "var_mean": deviation,
-    "linalg_vector_norm": vector_norm,
-    "norm": vector_norm,
-    "nll_loss": no_labels,
-    "mul": product,
-    "sub": difference,
-    "add": difference,
-}
-
-
 def recognise(case: Case) -> Pattern:
     """The pattern of a case; a plain statement where none fits."""
-    known = PATTERNS.get(case.op, overflow)
+    known = PATTERNS.get(case.pattern, overflow)
     found = known(case)
     if found is None and known is not overflow:
         found = overflow(case)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
 from typing import Any
 
 from ..core.base import Version
 from ..core.modes import ANOMALY
+from ..core.op import REGISTRY
 from .evidence import (
+    OURS,
     Place,
     Write,
     describe,
@@ -100,8 +104,10 @@ def name_written(writes: list[Write]) -> str | None:
     return None
 
 
-INPLACE_FLAGS = ("relu", "dropout", "silu", "hardtanh", "leaky_relu", "elu")
-SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+def has_inplace_flag(name: str) -> bool:
+    """Whether a function of nn.functional takes `inplace=True`."""
+    function = getattr(sys.modules.get(f"{OURS}.nn.functional"), name, None)
+    return callable(function) and "inplace" in inspect.signature(function).parameters
 
 
 def is_parameter(node: Any, kept: Any) -> bool:
@@ -132,8 +138,8 @@ def fixes_for_write(writes: list[Write], reader: str, parameter: bool) -> list[s
         ]
     if "inplace=True" in text:
         return ["leave out inplace=True", copy]
-    sign = SIGNS.get(plain)
-    augmented = re.match(rf"(.+?)\s*\{sign}=\s*(.+)", text) if sign else None
+    sign = REGISTRY[plain].sign if plain in REGISTRY else ""
+    augmented = re.match(rf"(.+?)\s*{re.escape(sign)}=\s*(.+)", text) if sign else None
     if augmented and "[" not in augmented.group(1):
         left, right = augmented.groups()
         return [f"write {left} = {left} {sign} {right}", copy]
@@ -145,7 +151,7 @@ def fixes_for_write(writes: list[Write], reader: str, parameter: bool) -> list[s
         return ["build the new value without writing: torch.where, torch.cat or torch.stack", copy]
     if write.name == "zero_":
         return ["go on with torch.zeros_like(...) instead of zero_()", copy]
-    if f"{plain}_" not in text and plain in INPLACE_FLAGS:
+    if f"{plain}_" not in text and has_inplace_flag(plain):
         return [f"leave out inplace=True of {plain}", copy]
     return [f"use the out-of-place form, {plain}(...), and go on with its result", copy]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..core.transforms.looping import loop_over
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .functionalization import functionalize
 from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev, laplacian
+from .looping import loop_over
 from .module_state import (
     functional_call,
     replace_all_batch_norm_modules_,

@@ -24,12 +24,13 @@ from .node import (
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 
-BINARY = {
-    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "truediv": "/", "mod": "%", "lt": "<",
-    "gt": ">", "and_": "&", "or_": "|", "xor": "^", "getitem": "[]", "matmul": "@", "pow": "**",
-    "eq": "==", "ne": "!=", "le": "<=", "ge": ">=", "lshift": "<<", "rshift": ">>",
+OPERATORS = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.matmul: "@",
+    operator.truediv: "/", operator.floordiv: "//", operator.mod: "%", operator.pow: "**",
+    operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==",
+    operator.ne: "!=", operator.and_: "&", operator.or_: "|", operator.xor: "^",
+    operator.lshift: "<<", operator.rshift: ">>", operator.getitem: "[]",
 }  # fmt: skip
-OPERATORS = {getattr(operator, name): sign for name, sign in BINARY.items()}
 UNARY = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
 INPLACE = {
     getattr(operator, name): sign

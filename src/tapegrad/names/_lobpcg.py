@@ -43,7 +43,7 @@ def lobpcg(
             f"LOBPCG algorithm is not applicable when the number of A rows (={size}) is smaller "
             f"than 3 x the number of requested eigenpairs (={k})"
         )
-    A, B = dense(A), dense(B)
+    A, B = as_matrix(A), as_matrix(B)
     if B is None:
         values, vectors = tg.linalg.eigh(A)
     else:
@@ -56,5 +56,5 @@ def lobpcg(
     return values[..., :k], vectors[..., :k].contiguous()
 
 
-def dense(matrix: Any) -> Any:
+def as_matrix(matrix: Any) -> Any:
     return matrix.to_dense() if matrix is not None and matrix.is_sparse else matrix

@@ -8,21 +8,27 @@ from typing import Any
 import numpy as np
 
 from ..core.base import TensorBase
+from ..core.op import Op
 from ..core.python_dispatch import leaves_of
+from ..ops.shape.copying import Copy
+from ..ops.shape.dim_views import SqueezeAll, SqueezeOne, Unsqueeze
+from ..ops.shape.part_views import Select, Slice
+from ..ops.shape.views import Alias, View
 from .errors import OnnxExporterError, UnsupportedOperatorError
 from .recording import Joined, Step
 from .sizes import Size
 
 Dims = Any  # a sequence of ints and Sizes
-TRANSLATIONS: dict[str, Callable[..., Any]] = {}
+TRANSLATIONS: dict[Any, Callable[..., Any]] = {}  # by op, or by name in PyTorch
+ONE_NODE = "an op whose block names the node of ONNX that it is"
 RANDOM = ("rand", "bernoulli", "dropout", "normal_", "uniform", "multinomial", "poisson")
 
 
-def translates(*names: str) -> Callable[[Any], Any]:
+def translates(*ops: Any) -> Callable[[Any], Any]:
     """Enter a function as the translation of ops: (graph, step) -> names of the results."""
 
     def enter(function: Any) -> Any:
-        TRANSLATIONS.update(dict.fromkeys(names, function))
+        TRANSLATIONS.update(dict.fromkeys(ops, function))
         return function
 
     return enter
@@ -235,7 +241,9 @@ class Graph:
         return all([t.array is not None for t in tensors])
 
     def translate(self, step: Step) -> list[Value]:
-        function = TRANSLATIONS.get(step.name)
+        function = TRANSLATIONS.get(step.op)
+        if function is None and isinstance(step.op, Op) and step.op.onnx:
+            function = TRANSLATIONS[ONE_NODE]
         if function is None:
             raise unsupported(step, self.opset)
         before, self.step = self.step, step
@@ -268,7 +276,7 @@ class Graph:
             del self.views[id(target)]
             return
         whole = self.value(base)
-        copy = Step("copy", [base, base], {}, [base], step.place)
+        copy = Step(Copy, [base, base], {}, [base], step.place)
         copy.writes = True
         self.write(copy, Value(new, whole.dtype, whole.shape))
         self.views[id(target)] = (base, view, self.versions[id(base)])
@@ -282,12 +290,12 @@ class Graph:
         """The base with a part of it replaced."""
         whole = self.value(base)
         part: Any = made.name
-        if view.name in ("view", "alias", "unsqueeze", "squeeze_one", "squeeze_all"):
+        if view.op in (View, Alias, Unsqueeze, SqueezeOne, SqueezeAll):
             return self.reshape(part, whole.shape)
-        if view.name not in ("select", "slice") or view.attrs.get("step", 1) != 1:
+        if view.op not in (Select, Slice) or view.attrs.get("step", 1) != 1:
             return None
         dim = view.attrs["dim"]
-        if view.name == "select":
+        if view.op is Select:
             start = self.size(view.attrs["index"])
             end = self.op("Add", start, self.ints(1))
             part = self.op("Unsqueeze", part, self.ints(dim))

@@ -6,6 +6,27 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.nn.adaptive_pool import ADAPTIVE_MAX, ADAPTIVE_MEAN
+from ..ops.nn.attention import ScaledDotProductFlashAttentionForCpu
+from ..ops.nn.avg_pool import AVG_POOLING
+from ..ops.nn.batch_norm import NativeBatchNorm, NativeBatchNormFixed
+from ..ops.nn.conv import Convolution
+from ..ops.nn.group_norm import NativeGroupNorm
+from ..ops.nn.interpolate import (
+    UpsampleBicubic2d,
+    UpsampleBilinear2d,
+    UpsampleLinear1d,
+    UpsampleNearest1d,
+    UpsampleNearest2d,
+    UpsampleNearest3d,
+    UpsampleTrilinear3d,
+)
+from ..ops.nn.layer_norm import NativeLayerNorm
+from ..ops.nn.max_pool import MAX_POOLING
+from ..ops.nn.recurrent import GruLayer, LstmLayer, RnnLayer
+from ..ops.products.addmm import Addmm
+from ..ops.products.matmul import Mm
+from ..ops.reduce.softmax import LogSoftmax, Softmax
 from .errors import OnnxExporterError
 from .graph import Graph, Value, translates, unsupported
 from .recording import Step
@@ -15,7 +36,7 @@ from .translations import given, result_dtype
 # ---------------------------------------------------------------------- images
 
 
-@translates("convolution")
+@translates(Convolution)
 def convolution(g: Graph, step: Step) -> Any:
     x, weight = given(g, step), given(g, step, 1)
     bias = None if step.tensors[2] is None else given(g, step, 2)
@@ -53,7 +74,7 @@ def rounds_up(g: Graph, step: Step, dilation: list[int]) -> bool:
     return False
 
 
-@translates("max_pool1d", "max_pool2d", "max_pool3d")
+@translates(*[without for without, _ in MAX_POOLING.values()])
 def max_pool(g: Graph, step: Step) -> Any:
     attrs = step.attrs
     dilation = list(attrs["dilation"])
@@ -67,7 +88,7 @@ def max_pool(g: Graph, step: Step) -> Any:
     return g.op("MaxPool", given(g, step), **options)
 
 
-@translates("avg_pool1d", "avg_pool2d", "avg_pool3d")
+@translates(*AVG_POOLING.values())
 def avg_pool(g: Graph, step: Step) -> Any:
     attrs = step.attrs
     if attrs["override"] is not None:
@@ -82,11 +103,10 @@ def avg_pool(g: Graph, step: Step) -> Any:
     return g.op("AveragePool", given(g, step), **options)
 
 
-@translates("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
-@translates("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+@translates(*ADAPTIVE_MEAN.values(), *ADAPTIVE_MAX.values())
 def adaptive_pool(g: Graph, step: Step) -> Any:
     x, out = given(g, step), list(step.attrs["out_sizes"])
-    kind = "Max" if "max" in step.name else "Average"
+    kind = "Average" if step.op in ADAPTIVE_MEAN.values() else "Max"
     if all([n == 1 for n in out]):
         return g.op(f"Global{kind}Pool", x)
     have = x.shape[-len(out) :]
@@ -101,8 +121,8 @@ def adaptive_pool(g: Graph, step: Step) -> Any:
     return g.op(f"{kind}Pool", x, kernel_shape=kernel, strides=kernel)
 
 
-@translates(*[f"upsample_nearest{n}d" for n in (1, 2, 3)], "upsample_linear1d")
-@translates("upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
+@translates(UpsampleNearest1d, UpsampleNearest2d, UpsampleNearest3d, UpsampleLinear1d)
+@translates(UpsampleBilinear2d, UpsampleTrilinear3d, UpsampleBicubic2d)
 def upsample(g: Graph, step: Step) -> Any:
     x, attrs = given(g, step), step.attrs
     mode = attrs["mode"]
@@ -128,10 +148,9 @@ def upsample(g: Graph, step: Step) -> Any:
 # ---------------------------------------------------------------------- norms
 
 
-@translates("softmax", "log_softmax")
+@translates(Softmax, LogSoftmax)
 def softmax(g: Graph, step: Step) -> Any:
-    kind = "Softmax" if step.name == "softmax" else "LogSoftmax"
-    return g.op(kind, g.cast(given(g, step), result_dtype(step)), axis=step.attrs["dim"])
+    return g.op(step.op.onnx, g.cast(given(g, step), result_dtype(step)), axis=step.attrs["dim"])
 
 
 def or_fill(g: Graph, step: Step, i: int, shape: Any, number: float, dtype: Any) -> Any:
@@ -141,7 +160,7 @@ def or_fill(g: Graph, step: Step, i: int, shape: Any, number: float, dtype: Any)
     return g.constant(np.full([int(n) for n in shape], number, dtype))
 
 
-@translates("native_layer_norm")
+@translates(NativeLayerNorm)
 def layer_norm(g: Graph, step: Step) -> Any:
     x, nd = given(g, step), step.attrs["nd"]
     weight = or_fill(g, step, 1, x.shape[-nd:], 1, x.dtype)
@@ -150,7 +169,7 @@ def layer_norm(g: Graph, step: Step) -> Any:
     return g.op("LayerNormalization", x, weight, bias, axis=-nd, epsilon=eps)
 
 
-@translates("native_batch_norm_fixed")
+@translates(NativeBatchNormFixed)
 def batch_norm(g: Graph, step: Step) -> Any:
     x = given(g, step)
     channels = x.shape[1:2]
@@ -177,7 +196,7 @@ def per_channel(g: Graph, step: Step, made: str, rank: int) -> str:
     return made
 
 
-@translates("native_batch_norm")
+@translates(NativeBatchNorm)
 def batch_statistics_norm(g: Graph, step: Step) -> Any:
     """By the statistics of the batch itself, as instance norms are computed."""
     x = given(g, step)
@@ -186,7 +205,7 @@ def batch_statistics_norm(g: Graph, step: Step) -> Any:
     return per_channel(g, step, made, x.ndim)
 
 
-@translates("native_group_norm")
+@translates(NativeGroupNorm)
 def group_norm(g: Graph, step: Step) -> Any:
     x, groups = given(g, step), step.attrs["groups"]
     parts = g.op("Reshape", x, g.ints(0, groups, -1))  # 0: the size that it has
@@ -198,7 +217,7 @@ def group_norm(g: Graph, step: Step) -> Any:
 # ---------------------------------------------------------------------- attention
 
 
-@translates("scaled_dot_product_flash_attention_for_cpu", "scaled_dot_product_attention_math")
+@translates(ScaledDotProductFlashAttentionForCpu)
 def attention(g: Graph, step: Step) -> Any:
     query, key, value = (given(g, step, i) for i in range(3))
     if query.ndim != key.ndim or query.shape[:-2] != key.shape[:-2]:
@@ -224,8 +243,7 @@ def attention(g: Graph, step: Step) -> Any:
 # ---------------------------------------------------------------------- recurrent layers
 
 # Where PyTorch's gates are in ONNX's order, in parts of the rows of a weight.
-ORDER = {"lstm_layer": (0, 3, 1, 2), "gru_layer": (1, 0, 2), "rnn_layer": (0,)}
-KIND = {"lstm_layer": "LSTM", "gru_layer": "GRU", "rnn_layer": "RNN"}
+ORDER = {LstmLayer: (0, 3, 1, 2), GruLayer: (1, 0, 2), RnnLayer: (0,)}
 
 
 def in_order(array: Any, order: tuple[int, ...]) -> Any:
@@ -237,11 +255,11 @@ def before_the_loop(g: Graph, step: Step, order: tuple[int, ...]) -> tuple[Any, 
     """The layer's own input with its weight and bias: what computed the gates is taken apart."""
     gates = given(g, step)
     made_by = gates.made_by
-    if made_by is not None and made_by.name in ("addmm", "mm"):
+    if made_by is not None and made_by.op in (Addmm, Mm):
         parts = [g.value(t) for t in made_by.tensors]
-        bias = parts[0].array if made_by.name == "addmm" else None
+        bias = parts[0].array if made_by.op is Addmm else None
         matrix = parts[-1].array
-        if matrix is not None and (bias is not None or made_by.name == "mm"):
+        if matrix is not None and (bias is not None or made_by.op is Mm):
             flat = np.zeros(matrix.shape[1], matrix.dtype) if bias is None else bias
             return parts[-2], in_order(matrix.T, order), in_order(flat, order)
     width = gates.shape[-1]
@@ -249,17 +267,17 @@ def before_the_loop(g: Graph, step: Step, order: tuple[int, ...]) -> tuple[Any, 
     return gates, in_order(eye, order), np.zeros(width, gates.dtype)
 
 
-@translates("lstm_layer", "gru_layer", "rnn_layer")
+@translates(LstmLayer, GruLayer, RnnLayer)
 def recurrent(g: Graph, step: Step) -> Any:
-    attrs, order, kind = step.attrs, ORDER[step.name], KIND[step.name]
-    named = {"lstm_layer": (1, 2, 3), "gru_layer": (1, 2), "rnn_layer": (1, 2)}[step.name]
+    attrs, order, kind = step.attrs, ORDER[step.op], step.op.onnx
+    named = (1, 2, 3) if step.op is LstmLayer else (1, 2)
     hidden, *cell, weight = (given(g, step, i) for i in named)
-    if weight.array is None or step.name == "lstm_layer" and step.tensors[4] is not None:
+    if weight.array is None or step.op is LstmLayer and step.tensors[4] is not None:
         raise unsupported(step, g.opset)
     x, matrix, bias = before_the_loop(g, step, order)
     size = weight.array.shape[1]
     second = np.zeros_like(bias)
-    if step.name == "gru_layer" and step.tensors[3] is not None:
+    if step.op is GruLayer and step.tensors[3] is not None:
         second = in_order(given(g, step, 3).array, order)
     sequence = g.op("Reshape", x, g.sizes([attrs["steps"], attrs["batch"], x.shape[-1]]))
     weights = [in_order(weight.array, order)[None], np.concatenate([bias, second])[None]]
@@ -267,9 +285,9 @@ def recurrent(g: Graph, step: Step) -> Any:
     options: dict[str, Any] = {"hidden_size": size}
     if attrs.get("turned"):
         options["direction"] = "reverse"
-    if step.name == "gru_layer":
+    if step.op is GruLayer:
         options["linear_before_reset"] = 1
-    if step.name == "rnn_layer":
+    if step.op is RnnLayer:
         options["activations"] = ["Relu" if attrs["relu"] else "Tanh"]
     arrays = [g.constant(matrix[None]), *[g.constant(w) for w in weights]]
     outputs = 3 if cell else 2

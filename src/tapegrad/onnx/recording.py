@@ -19,21 +19,23 @@ from ..core.dispatch import apply
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, below_autograd, leaves_of
 from ..errors import evidence
+from ..ops.index.advanced import IndexAt, IndexPut
+from ..ops.nn.recurrent import GruLayer, LstmLayer, RnnLayer
 from .errors import OnnxExporterError
 from .sizes import Size, Sizes
 
 # Ops that hand a value to Python, by their names in PyTorch.
 READS = ("aten::_local_scalar_dense", "aten::equal")
-STEPS_OF_SEQUENCES = ("lstm_layer", "gru_layer", "rnn_layer")
 
 
 class Step:
     """One op of a recording."""
 
     def __init__(
-        self, name: str, tensors: list[Any], attrs: dict[str, Any], results: list[Any], place: Any
+        self, op: Any, tensors: list[Any], attrs: dict[str, Any], results: list[Any], place: Any
     ) -> None:
-        self.name = name
+        self.op = op  # of the registry, or a name in PyTorch, as in "aten::arange"
+        self.name: str = op if isinstance(op, str) else op.name
         self.tensors = tensors  # tensors, numbers and None
         self.attrs = attrs
         self.results = results
@@ -82,12 +84,12 @@ class Recording(OpMode):
 
     def add(self, op: Op, tensors: list[Any], attrs: Any, watch: Any, results: list[Any]) -> Step:
         named = dict(zip(op.attrs, attrs, strict=True))
-        if op.name in STEPS_OF_SEQUENCES:
+        if op in (LstmLayer, GruLayer, RnnLayer):
             named |= equal_lengths(named.pop("sizes"))
-        if op.name in ("index", "index_put"):
+        if op in (IndexAt, IndexPut):
             of_array = {id(t._array): t for t in watch}
             named["index"] = [of_array.get(id(part), part) for part in named["index"]]
-        step = Step(op.name, tensors, named, results, evidence.here())
+        step = Step(op, tensors, named, results, evidence.here())
         step.view = op.view
         self.steps.append(step)
         self.note(*leaves_of((tensors, list(named.values()), results)))

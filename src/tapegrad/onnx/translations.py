@@ -7,7 +7,54 @@ from typing import Any
 import numpy as np
 
 from ..core.base import TensorBase
-from .graph import Graph, Value, translates, unsupported
+from ..ops.copying.view_copies import ViewCopy
+from ..ops.index.advanced import IndexAt
+from ..ops.index.along_dim import IndexSelect
+from ..ops.index.gather import Gather, ScatterAdd, ScatterSrc, ScatterValue
+from ..ops.index.masked import MaskedFill, MaskedFillTensor
+from ..ops.nn.embedding import Embedding
+from ..ops.nn.leaky_activations import LeakyRelu, PreluKernel
+from ..ops.nn.pad import SURROUNDS, ConstantPadNd
+from ..ops.nn.piecewise_linear import Glu, Hardsigmoid, Hardtanh
+from ..ops.nn.recurrent import MkldnnRnnLayer, StackSteps
+from ..ops.nn.shuffles import PixelShuffle
+from ..ops.nn.smooth_activations import Celu, Elu, Gelu, LogSigmoid, Silu, Softplus
+from ..ops.pointwise.arithmetic import (
+    FloorDivide,
+    Fmod,
+    FmodScalar,
+    Remainder,
+    RemainderScalar,
+    RsubScalar,
+)
+from ..ops.pointwise.comparisons import Isnan, Ne
+from ..ops.pointwise.minmax_where import (
+    Addcdiv,
+    Addcmul,
+    ClampMaxScalar,
+    ClampMinScalar,
+    ClampScalar,
+    Lerp,
+    LerpScalar,
+    Where,
+)
+from ..ops.pointwise.rounding_sign import Trunc
+from ..ops.pointwise.transcendental import Exp2, Expm1, Log1p, Log2, Log10, Rsqrt
+from ..ops.products.addmm import Addmm, Baddbmm
+from ..ops.products.matmul import SqueezeColumn
+from ..ops.reduce.extrema import All, Any_, Argmax, Argmin, Max, Min
+from ..ops.reduce.scans import Cumsum
+from ..ops.reduce.sorting import Sort, Topk
+from ..ops.reduce.variance import Std, StdMean, Var, VarMean
+from ..ops.reduce.vector_norm import LinalgVectorNorm
+from ..ops.shape.copying import Cast, Clone, Copy, Fill, FillNumber, FillTensor
+from ..ops.shape.dim_order import Permute, T, Transpose
+from ..ops.shape.dim_views import Expand, Squeeze, SqueezeAll, SqueezeOne, Unsqueeze
+from ..ops.shape.joining import Cat, Flip, Repeat, Roll, Stack
+from ..ops.shape.part_views import Select, Slice, Split, SplitWithSizes, Unbind
+from ..ops.shape.triangles import Tril, Triu
+from ..ops.shape.views import Alias, ReshapeAlias, UnsafeView, View
+from .graph import ONE_NODE, Graph, Value, translates, unsupported
 from .recording import Step
 from .sizes import Size
 
@@ -37,70 +84,54 @@ def operands(g: Graph, step: Step, dtype: Any = None) -> list[Value]:
 
 # ---------------------------------------------------------------------- elements
 
-SAME_NAME = {
-    **{name: name.capitalize() for name in "abs ceil exp floor log neg reciprocal round".split()},
-    **{name: name.capitalize() for name in "sigmoid sign sin cos tan sqrt tanh erf relu".split()},
-    **{name: name.capitalize() for name in "asin acos atan sinh cosh asinh acosh atanh".split()},
-    **{"mish": "Mish", "hardswish": "HardSwish", "bitwise_not": "Not", "logical_not": "Not"},
-}
 
-
-@translates(*SAME_NAME)
-def one_operand(g: Graph, step: Step) -> Any:
-    kind = SAME_NAME[step.name]
-    if step.name == "bitwise_not" and result_dtype(step) != np.bool_:
+@translates(ONE_NODE)
+def one_node(g: Graph, step: Step) -> Any:
+    """An op that is one node of ONNX, which its block names (`onnx = "Sqrt"`)."""
+    kind = step.op.onnx
+    if kind.startswith("Reduce"):
+        return reduced(g, step, kind)
+    if kind in COMPARISONS:
+        return g.op(kind, *compared(g, step, kind == "Equal"))
+    if kind in LOGIC and result_dtype(step) != np.bool_:  # bits of integers
         raise unsupported(step, g.opset)
-    dtype = np.bool_ if kind == "Not" else result_dtype(step)
-    return g.op(kind, g.cast(given(g, step), dtype))
+    return g.op(kind, *all_operands(g, step, np.bool_ if kind in LOGIC else result_dtype(step)))
 
 
-TWO_OPERANDS = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow"}
-TWO_OPERANDS |= {"maximum": "Max", "minimum": "Min", "pow_scalar": "Pow", "add_number": "Add"}
-TWO_OPERANDS |= {"add_alpha": "Add", "sub_alpha": "Sub"}
-TWO_OPERANDS |= {"mul_number": "Mul", "sub_number": "Sub", "div_number": "Div"}
+LOGIC = ("Not", "And", "Or", "Xor")
+COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 
 
-@translates(*TWO_OPERANDS)
-def two_operands(g: Graph, step: Step) -> Any:
-    values = operands(g, step)
+def all_operands(g: Graph, step: Step, dtype: Any) -> list[Value]:
+    """The tensors and the number that an op of elements works on; `alpha` times the second."""
+    values = operands(g, step, dtype)
     number = step.attrs.get("number", step.attrs.get("exponent"))
     if number is not None:
-        values.append(g.cast(number, result_dtype(step)))
+        values.append(g.cast(number, dtype))
     alpha = step.attrs.get("alpha", 1)
     if alpha != 1:
-        scaled = g.op("Mul", values[1], g.number(alpha, result_dtype(step)))
-        values[1] = Value(scaled, result_dtype(step), values[1].shape)
-    return g.op(TWO_OPERANDS[step.name], *values)
+        scaled = g.op("Mul", values[1], g.number(alpha, dtype))
+        values[1] = Value(scaled, dtype, values[1].shape)
+    return values
 
 
-COMPARISONS = {"eq": "Equal", "gt": "Greater", "lt": "Less"}
-COMPARISONS |= {"ge": "GreaterOrEqual", "le": "LessOrEqual", "ne": "Equal"}
-
-
-@translates(*COMPARISONS)
-def comparison(g: Graph, step: Step) -> Any:
+def compared(g: Graph, step: Step, bools: bool) -> list[Value]:
+    """Operands in their common dtype; ONNX orders no bools."""
     from .. import result_type
 
     kept = [t.item() if isinstance(t, np.generic) else t for t in step.tensors]
     dtype = result_type(*kept).np
-    if dtype == np.bool_ and step.name not in ("eq", "ne"):
+    if dtype == np.bool_ and not bools:
         dtype = np.dtype(np.int32)
-    made = g.op(COMPARISONS[step.name], *operands(g, step, dtype))
-    return g.op("Not", made) if step.name == "ne" else made
+    return operands(g, step, dtype)
 
 
-LOGIC = {"bitwise_and": "And", "bitwise_or": "Or", "bitwise_xor": "Xor"}
-LOGIC |= {name.replace("bitwise", "logical"): kind for name, kind in LOGIC.items()}
+@translates(Ne)
+def unequal(g: Graph, step: Step) -> Any:
+    return g.op("Not", g.op("Equal", *compared(g, step, True)))
 
 
-@translates(*LOGIC)
-def logic(g: Graph, step: Step) -> Any:
-    if result_dtype(step) != np.bool_:
-        raise unsupported(step, g.opset)
-    return g.op(LOGIC[step.name], *operands(g, step, np.bool_))
-
-
-@translates("rsub_scalar")
+@translates(RsubScalar)
 def reversed_difference(g: Graph, step: Step) -> Any:
     dtype = result_dtype(step)
     taken = operand(g, step, 0, dtype)
@@ -109,23 +140,18 @@ def reversed_difference(g: Graph, step: Step) -> Any:
     return g.op("Sub", g.cast(step.attrs["number"], dtype), taken)
 
 
-@translates("rsqrt")
+@translates(Rsqrt)
 def inverse_root(g: Graph, step: Step) -> Any:
     return g.op("Reciprocal", g.op("Sqrt", operand(g, step, 0, result_dtype(step))))
 
 
-@translates("square")
-def square(g: Graph, step: Step) -> Any:
-    return g.op("Mul", given(g, step), given(g, step))
-
-
-@translates("silu")
+@translates(Silu)
 def silu(g: Graph, step: Step) -> Any:
     x = given(g, step)
     return g.op("Mul", x, g.op("Sigmoid", x))
 
 
-@translates("gelu")
+@translates(Gelu)
 def gelu(g: Graph, step: Step) -> Any:
     x, dtype = given(g, step), result_dtype(step)
     half, one = g.number(0.5, dtype), g.number(1, dtype)
@@ -138,19 +164,19 @@ def gelu(g: Graph, step: Step) -> Any:
     return g.op("Mul", g.op("Mul", x, half), g.op("Add", inner, one))
 
 
-@translates("leaky_relu")
+@translates(LeakyRelu)
 def leaky_relu(g: Graph, step: Step) -> Any:
     return g.op("LeakyRelu", given(g, step), alpha=float(step.attrs["slope"]))
 
 
-@translates("prelu_kernel")
+@translates(PreluKernel)
 def prelu(g: Graph, step: Step) -> Any:
     x, slope = given(g, step), given(g, step, 1)
     low = g.op("Min", x, g.number(0, x.dtype))
     return g.op("Add", g.op("Relu", x), g.op("Mul", low, slope))
 
 
-@translates("elu", "celu", "selu")
+@translates(Elu, Celu)
 def elu(g: Graph, step: Step) -> Any:
     """scale * (x > 0 ? x : alpha * (exp(x * input_scale) - 1))"""
     x, dtype, attrs = given(g, step), result_dtype(step), step.attrs
@@ -160,24 +186,24 @@ def elu(g: Graph, step: Step) -> Any:
     return g.op("Mul", made, g.number(attrs["scale"], dtype))
 
 
-@translates("softplus")
+@translates(Softplus)
 def softplus(g: Graph, step: Step) -> Any:
     x, dtype = given(g, step), result_dtype(step)
     beta = g.number(step.attrs["beta"], dtype)
     return g.op("Div", g.op("Softplus", g.op("Mul", x, beta)), beta)
 
 
-@translates("log_sigmoid", "log_sigmoid_forward")
+@translates(LogSigmoid)
 def log_sigmoid(g: Graph, step: Step) -> Any:
     return g.op("Neg", g.op("Softplus", g.op("Neg", given(g, step))))
 
 
-@translates("hardsigmoid")
+@translates(Hardsigmoid)
 def hard_sigmoid(g: Graph, step: Step) -> Any:
     return g.op("HardSigmoid", given(g, step), alpha=1 / 6, beta=0.5)
 
 
-@translates("hardtanh", "clamp_scalar", "clamp_min_scalar", "clamp_max_scalar")
+@translates(Hardtanh, ClampScalar, ClampMinScalar, ClampMaxScalar)
 def clamped(g: Graph, step: Step) -> Any:
     dtype = result_dtype(step)
     bounds = [step.attrs.get("low"), step.attrs.get("high")]
@@ -185,67 +211,62 @@ def clamped(g: Graph, step: Step) -> Any:
     return g.op("Clip", g.cast(given(g, step), dtype), *names)
 
 
-@translates("clamp_min", "clamp_max")
-def clamped_by_tensors(g: Graph, step: Step) -> Any:
-    return g.op("Max" if step.name == "clamp_min" else "Min", *operands(g, step))
-
-
-@translates("glu")
+@translates(Glu)
 def gated(g: Graph, step: Step) -> Any:
     dim = step.attrs["dim"]
     a, b = g.op("Split", given(g, step), outputs=2, axis=dim, num_outputs=2)
     return g.op("Mul", a, g.op("Sigmoid", b))
 
 
-@translates("trunc")
+@translates(Trunc)
 def truncated(g: Graph, step: Step) -> Any:
     x = given(g, step)
     return g.op("Mul", g.op("Sign", x), g.op("Floor", g.op("Abs", x)))
 
 
-@translates("isnan")
+@translates(Isnan)
 def is_nan(g: Graph, step: Step) -> Any:
     return g.op("IsNaN", given(g, step))
 
 
-@translates("log1p", "expm1", "log2", "log10", "exp2")
+@translates(Log1p, Expm1, Log2, Log10, Exp2)
 def near_one(g: Graph, step: Step) -> Any:
     x, dtype = operand(g, step, 0, result_dtype(step)), result_dtype(step)
     one = g.number(1, dtype)
-    if step.name == "log1p":
+    if step.op is Log1p:
         return g.op("Log", g.op("Add", x, one))
-    if step.name == "expm1":
+    if step.op is Expm1:
         return g.op("Sub", g.op("Exp", x), one)
-    if step.name == "exp2":
+    if step.op is Exp2:
         return g.op("Exp", g.op("Mul", x, g.number(LOG_2, dtype)))
-    base = np.log(2.0 if step.name == "log2" else 10.0)
+    base = np.log(2.0 if step.op is Log2 else 10.0)
     return g.op("Div", g.op("Log", x), g.number(base, dtype))
 
 
-@translates("floor_divide", "remainder", "remainder_scalar", "fmod", "fmod_scalar")
+@translates(FloorDivide, Remainder, RemainderScalar, Fmod, FmodScalar)
 def whole_parts(g: Graph, step: Step) -> Any:
     dtype = result_dtype(step)
     a = operand(g, step, 0, dtype)
     b = operand(g, step, 1, dtype) if len(step.tensors) > 1 else g.cast(step.attrs["number"], dtype)
-    if step.name.startswith("fmod"):
+    if step.op in (Fmod, FmodScalar):
         return g.op("Mod", a, b, fmod=1)
     if dtype.kind in "iu":
         rest = g.op("Mod", a, b)
-        return rest if step.name != "floor_divide" else g.op("Div", g.op("Sub", a, rest), b)
+        return rest if step.op is not FloorDivide else g.op("Div", g.op("Sub", a, rest), b)
     quotient = g.op("Floor", g.op("Div", a, b))
-    if step.name == "floor_divide":
+    if step.op is FloorDivide:
         return quotient
     return g.op("Sub", a, g.op("Mul", quotient, b))
 
 
-@translates("where")
+@translates(Where)
 def where(g: Graph, step: Step) -> Any:
     dtype = result_dtype(step)
     condition = g.cast(given(g, step), np.bool_)
     return g.op("Where", condition, operand(g, step, 1, dtype), operand(g, step, 2, dtype))
 
 
-@translates("masked_fill", "masked_fill_tensor")
+@translates(MaskedFill, MaskedFillTensor)
 def masked_fill(g: Graph, step: Step) -> Any:
     dtype = result_dtype(step)
     value = step.attrs.get("value")
@@ -253,14 +274,14 @@ def masked_fill(g: Graph, step: Step) -> Any:
     return g.op("Where", given(g, step, 1), filled, given(g, step))
 
 
-@translates("addcmul", "addcdiv")
+@translates(Addcmul, Addcdiv)
 def add_product(g: Graph, step: Step) -> Any:
     x, a, b = operands(g, step)
-    made = g.op("Mul" if step.name == "addcmul" else "Div", a, b)
+    made = g.op("Mul" if step.op is Addcmul else "Div", a, b)
     return g.op("Add", x, g.op("Mul", made, g.number(step.attrs["value"], result_dtype(step))))
 
 
-@translates("lerp_scalar", "lerp")
+@translates(LerpScalar, Lerp)
 def lerp(g: Graph, step: Step) -> Any:
     dtype = result_dtype(step)
     start, end = operand(g, step, 0, dtype), operand(g, step, 1, dtype)
@@ -269,22 +290,22 @@ def lerp(g: Graph, step: Step) -> Any:
     return g.op("Add", start, g.op("Mul", g.op("Sub", end, start), factor))
 
 
-@translates("cast")
+@translates(Cast)
 def cast(g: Graph, step: Step) -> Any:
     made = g.cast(given(g, step), result_dtype(step))
     return g.op("Identity", made)
 
 
-@translates("copy")
+@translates(Copy)
 def copied(g: Graph, step: Step) -> Any:
     x, source = given(g, step), operand(g, step, 1, result_dtype(step))
     return source.name if source.shape == x.shape else g.op("Expand", source, g.sizes(x.shape))
 
 
-@translates("fill_number", "fill", "fill_tensor")
+@translates(FillNumber, Fill, FillTensor)
 def filled(g: Graph, step: Step) -> Any:
     shape, dtype = given(g, step).shape, result_dtype(step)
-    if step.name == "fill_tensor":
+    if len(step.tensors) > 1:
         return g.op("Expand", operand(g, step, 1, dtype), g.sizes(shape))
     return full(g, shape, next(iter(step.attrs.values())), dtype)
 
@@ -331,7 +352,7 @@ def the_same(g: Graph, step: Step) -> Any:
     return g.op("Identity", g.value(step.attrs["args"][0]))
 
 
-@translates("clone", "alias", "contiguous", "positive")
+@translates(Clone, Alias)
 def the_same_values(g: Graph, step: Step) -> Any:
     return g.op("Identity", given(g, step))
 
@@ -339,27 +360,27 @@ def the_same_values(g: Graph, step: Step) -> Any:
 # ---------------------------------------------------------------------- shapes
 
 
-@translates("view", "unsafe_view", "reshape_alias", "reshape", "view_copy", "squeeze_all")
-@translates("squeeze", "squeeze_one", "squeeze_column", "pixel_view", "unflatten")
+@translates(View, UnsafeView, ReshapeAlias, ViewCopy, SqueezeAll)
+@translates(Squeeze, SqueezeOne, SqueezeColumn)
 def reshaped(g: Graph, step: Step) -> Any:
     return g.reshape(given(g, step), step.sizes[0])
 
 
-@translates("stack_steps", "mkldnn_rnn_layer")
+@translates(StackSteps, MkldnnRnnLayer)
 def steps_apart(g: Graph, step: Step) -> Any:
     return g.reshape(given(g, step), step.sizes[0])
 
 
-@translates("unsqueeze")
+@translates(Unsqueeze)
 def unsqueezed(g: Graph, step: Step) -> Any:
     return g.op("Unsqueeze", given(g, step), g.ints(step.attrs["dim"]))
 
 
-@translates("t", "transpose", "permute", "mT", "adjoint")
+@translates(T, Transpose, Permute)
 def permuted(g: Graph, step: Step) -> Any:
     x = given(g, step)
     order = list(range(x.ndim))
-    if step.name == "permute":
+    if "dims" in step.attrs:
         order = [d % x.ndim for d in step.attrs["dims"]]
     elif x.ndim > 1:
         a, b = step.attrs.get("dim0", -2), step.attrs.get("dim1", -1)
@@ -367,12 +388,12 @@ def permuted(g: Graph, step: Step) -> Any:
     return g.op("Transpose", x, perm=order)
 
 
-@translates("expand")
+@translates(Expand)
 def expanded(g: Graph, step: Step) -> Any:
     return g.op("Expand", given(g, step), g.sizes(step.attrs["shape"]))
 
 
-@translates("repeat")
+@translates(Repeat)
 def repeated(g: Graph, step: Step) -> Any:
     x, repeats = given(g, step), list(step.attrs["repeats"])
     missing = len(repeats) - x.ndim
@@ -382,7 +403,7 @@ def repeated(g: Graph, step: Step) -> Any:
     return g.op("Tile", source, g.sizes(repeats))
 
 
-@translates("cat")
+@translates(Cat)
 def joined(g: Graph, step: Step) -> Any:
     dtype, dim = result_dtype(step), step.attrs["dim"]
     parts = [g.cast(g.value(t), dtype) for t in step.tensors]
@@ -390,14 +411,14 @@ def joined(g: Graph, step: Step) -> Any:
     return g.op("Concat", *kept, axis=dim)
 
 
-@translates("stack")
+@translates(Stack)
 def stacked(g: Graph, step: Step) -> Any:
     dtype, dim = result_dtype(step), step.attrs["dim"]
     parts = [g.cast(g.value(t), dtype) for t in step.tensors]
     return g.op("Concat", *[g.op("Unsqueeze", p, g.ints(dim)) for p in parts], axis=dim)
 
 
-@translates("split", "split_with_sizes")
+@translates(Split, SplitWithSizes)
 def split(g: Graph, step: Step) -> Any:
     sizes, dim = step.attrs["sizes"], step.attrs["dim"]
     if len(sizes) == 1:
@@ -405,20 +426,20 @@ def split(g: Graph, step: Step) -> Any:
     return g.op("Split", given(g, step), g.sizes(sizes), outputs=len(sizes), axis=dim)
 
 
-@translates("unbind")
+@translates(Unbind)
 def unbound(g: Graph, step: Step) -> Any:
     x, dim = given(g, step), step.attrs["dim"]
     places = range(len(step.results))
     return [g.op("Gather", x, g.number(i, np.int64), axis=dim) for i in places]
 
 
-@translates("select")
+@translates(Select)
 def selected(g: Graph, step: Step) -> Any:
     place = g.scalar(step.attrs["index"])
     return g.op("Gather", given(g, step), place, axis=step.attrs["dim"])
 
 
-@translates("slice")
+@translates(Slice)
 def sliced(g: Graph, step: Step) -> Any:
     x, attrs = given(g, step), step.attrs
     if x.last:
@@ -429,7 +450,7 @@ def sliced(g: Graph, step: Step) -> Any:
     return g.op("Slice", x, g.size(attrs["start"]), end, *rest)
 
 
-@translates("flip")
+@translates(Flip)
 def flipped(g: Graph, step: Step) -> Any:
     dims = step.attrs["dims"]
     far = [int(np.iinfo(np.int64).min)] * len(dims)
@@ -437,7 +458,7 @@ def flipped(g: Graph, step: Step) -> Any:
     return g.op("Slice", given(g, step), g.ints(*ones), g.ints(*far), g.ints(*dims), g.ints(*ones))
 
 
-@translates("roll")
+@translates(Roll)
 def rolled(g: Graph, step: Step) -> Any:
     source: Any = given(g, step)
     if not step.attrs["dims"]:
@@ -452,70 +473,67 @@ def rolled(g: Graph, step: Step) -> Any:
     return source
 
 
-@translates("tril", "triu")
+@translates(Tril, Triu)
 def triangle(g: Graph, step: Step) -> Any:
     x = given(g, step)
     work = np.dtype(np.int64) if x.dtype == np.bool_ else x.dtype
     k = g.scalar(step.attrs["diagonal"])
-    made = g.op("Trilu", g.cast(x, work), k, upper=int(step.name == "triu"))
+    made = g.op("Trilu", g.cast(x, work), k, upper=int(step.op is Triu))
     return g.cast(Value(made, work, x.shape), x.dtype).name
 
 
-@translates("constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "replication_pad2d")
-@translates("reflection_pad3d", "replication_pad1d", "replication_pad3d")
+@translates(ConstantPadNd, *SURROUNDS["reflect"], *SURROUNDS["replicate"])
 def padded(g: Graph, step: Step) -> Any:
     x, pad = given(g, step), list(step.attrs["pad"])
     before, after = [0] * x.ndim, [0] * x.ndim
     for i in range(len(pad) // 2):
         before[x.ndim - 1 - i], after[x.ndim - 1 - i] = pad[2 * i], pad[2 * i + 1]
-    mode = {"c": "constant", "r": "reflect"}[step.name[0]]
-    if step.name.startswith("replication"):
-        mode = "edge"
+    mode = "reflect" if step.op in SURROUNDS["reflect"] else "edge"
+    if step.op is ConstantPadNd:
+        mode = "constant"
     value = g.number(step.attrs["value"], x.dtype) if mode == "constant" else None
     return g.op("Pad", x, g.sizes([*before, *after]), value, mode=mode)
 
 
-@translates("pixel_shuffle", "pixel_unshuffle")
+@translates(PixelShuffle)
 def shuffled(g: Graph, step: Step) -> Any:
-    if step.name == "pixel_shuffle":
-        factor = step.attrs["upscale_factor"]
-        return g.op("DepthToSpace", given(g, step), blocksize=factor, mode="CRD")
-    raise unsupported(step, g.opset)
+    factor = step.attrs["upscale_factor"]
+    return g.op("DepthToSpace", given(g, step), blocksize=factor, mode="CRD")
 
 
 # ---------------------------------------------------------------------- indices
 
 
-@translates("embedding")
+@translates(Embedding)
 def embedding(g: Graph, step: Step) -> Any:
     return g.op("Gather", given(g, step), given(g, step, 1), axis=0)
 
 
-@translates("index_select")
+@translates(IndexSelect)
 def index_select(g: Graph, step: Step) -> Any:
     return g.op("Gather", given(g, step), given(g, step, 1), axis=step.attrs["dim"])
 
 
-@translates("gather")
+@translates(Gather)
 def gathered(g: Graph, step: Step) -> Any:
     index = g.cast(given(g, step, 1), np.int64)
     return g.op("GatherElements", given(g, step), index, axis=step.attrs["dim"])
 
 
-@translates("scatter_src", "scatter_value", "scatter_add")
+@translates(ScatterSrc, ScatterValue, ScatterAdd)
 def scattered(g: Graph, step: Step) -> Any:
     index = g.cast(given(g, step, 1), np.int64)
-    if step.name == "scatter_value":
+    if len(step.tensors) == 2:
         source = full(g, index.shape, step.attrs["value"], result_dtype(step))
     else:
         source = g.name_of(given(g, step, 2))
-    how = "add" if step.name == "scatter_add" else "none"
+    how = "add" if step.op is ScatterAdd else "none"
     return g.op(
         "ScatterElements", given(g, step), index, source, axis=step.attrs["dim"], reduction=how
     )
 
 
-@translates("index")
+@translates(IndexAt)
 def indexed(g: Graph, step: Step) -> Any:
     """x[:, i, j]: tensors side by side, and whole dimensions around them."""
     x, parts = given(g, step), list(step.attrs["index"])
@@ -562,33 +580,27 @@ def common_shape(values: list[Value]) -> list[Any]:
 
 # ---------------------------------------------------------------------- sums
 
-REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "amin": "ReduceMin"}
-REDUCTIONS |= {"prod": "ReduceProd", "logsumexp": "ReduceLogSumExp"}
-REDUCTIONS |= {f"{name}_all": kind for name, kind in REDUCTIONS.items()}
-REDUCTIONS |= {"max_all": "ReduceMax", "min_all": "ReduceMin"}
-
 
 def reduce(g: Graph, kind: str, x: Any, dim: Any, keepdim: bool) -> str:
     dims = None if dim is None or dim == () else g.ints(*(dim if isinstance(dim, tuple) else [dim]))
     return g.op(kind, x, dims, keepdims=int(keepdim))  # type: ignore[no-any-return]
 
 
-@translates(*REDUCTIONS)
-def reduced(g: Graph, step: Step) -> Any:
+def reduced(g: Graph, step: Step, kind: str) -> str:
     x = g.cast(given(g, step), result_dtype(step))
     keep = bool(step.attrs.get("keepdim"))
-    return reduce(g, REDUCTIONS[step.name], x, step.attrs.get("dim"), keep)
+    return reduce(g, kind, x, step.attrs.get("dim"), keep)
 
 
-@translates("any", "all")
+@translates(Any_, All)
 def any_or_all(g: Graph, step: Step) -> Any:
     bits = g.cast(g.cast(given(g, step), np.bool_), np.int32)
-    kind = "ReduceMax" if step.name == "any" else "ReduceMin"
+    kind = "ReduceMax" if step.op is Any_ else "ReduceMin"
     made = reduce(g, kind, bits, step.attrs["dim"], step.attrs["keepdim"])
     return g.cast(Value(made, np.int32, ()), np.bool_).name
 
 
-@translates("var", "std", "var_mean", "std_mean")
+@translates(Var, Std, VarMean, StdMean)
 def spread(g: Graph, step: Step) -> Any:
     x, dim, keep = given(g, step), step.attrs["dim"], bool(step.attrs["keepdim"])
     axes = range(x.ndim) if dim is None or dim == () else dim
@@ -599,14 +611,14 @@ def spread(g: Graph, step: Step) -> Any:
     less = g.op("Sub", count, g.ints(int(step.attrs["correction"])))
     divisor = g.cast(Value(g.op("Squeeze", less, g.ints(0)), np.int64, ()), x.dtype)
     made = g.op("Div", total, divisor)
-    if step.name.startswith("std"):
+    if step.op in (Std, StdMean):
         made = g.op("Sqrt", made)
-    if not step.name.endswith("_mean"):
+    if len(step.results) == 1:
         return made
     return [made, mean if keep else reduce(g, "ReduceMean", x, dim, False)]
 
 
-@translates("linalg_vector_norm")
+@translates(LinalgVectorNorm)
 def vector_norm(g: Graph, step: Step) -> Any:
     kinds = {1.0: "ReduceL1", 2.0: "ReduceL2"}
     if float(step.attrs["ord"]) not in kinds:
@@ -615,26 +627,26 @@ def vector_norm(g: Graph, step: Step) -> Any:
     return reduce(g, kind, given(g, step), step.attrs["dim"], bool(step.attrs["keepdim"]))
 
 
-@translates("argmax", "argmin")
+@translates(Argmax, Argmin)
 def arg_extreme(g: Graph, step: Step) -> Any:
     x: Any = given(g, step)
     dim = step.attrs["dim"]
-    kind = "ArgMax" if step.name == "argmax" else "ArgMin"
+    kind = step.op.onnx
     if dim is None:
         flat = g.op("Reshape", x, g.ints(-1))
         return g.op(kind, flat, axis=0, keepdims=0)
     return g.op(kind, x, axis=dim, keepdims=int(step.attrs["keepdim"]))
 
 
-@translates("max", "min")
+@translates(Max, Min)
 def extreme(g: Graph, step: Step) -> Any:
     x, dim, keep = given(g, step), step.attrs["dim"], bool(step.attrs["keepdim"])
-    name = step.name.capitalize()
+    name = "Max" if step.op is Max else "Min"
     places = g.op(f"Arg{name}", x, axis=dim, keepdims=int(keep))
     return [reduce(g, f"Reduce{name}", x, dim, keep), places]
 
 
-@translates("topk", "sort")
+@translates(Topk, Sort)
 def ordered(g: Graph, step: Step) -> Any:
     x, dim = given(g, step), step.attrs["dim"]
     k = step.attrs.get("k", x.shape[dim])
@@ -642,7 +654,7 @@ def ordered(g: Graph, step: Step) -> Any:
     return g.op("TopK", x, g.size(k), outputs=2, axis=dim, largest=int(largest), sorted=1)
 
 
-@translates("cumsum")
+@translates(Cumsum)
 def running_sum(g: Graph, step: Step) -> Any:
     x = g.cast(given(g, step), result_dtype(step))
     return g.op("CumSum", x, g.number(step.attrs["dim"], np.int64))
@@ -651,19 +663,14 @@ def running_sum(g: Graph, step: Step) -> Any:
 # ---------------------------------------------------------------------- products
 
 
-@translates("mm", "bmm", "mv", "dot", "matmul")
-def multiplied(g: Graph, step: Step) -> Any:
-    return g.op("MatMul", given(g, step), given(g, step, 1))
-
-
-@translates("addmm")
+@translates(Addmm)
 def gemm(g: Graph, step: Step) -> Any:
     bias, a, b = (given(g, step, i) for i in range(3))
     alpha, beta = float(step.attrs["alpha"]), float(step.attrs["beta"])
     return g.op("Gemm", a, b, bias, alpha=alpha, beta=beta)
 
 
-@translates("baddbmm")
+@translates(Baddbmm)
 def batched_gemm(g: Graph, step: Step) -> Any:
     dtype = result_dtype(step)
     made = g.op("MatMul", given(g, step, 1), given(g, step, 2))

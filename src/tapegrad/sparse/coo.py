@@ -17,6 +17,7 @@ from ..api.tensor.tensor import Tensor
 from ..autograd.inplace import bump
 from ..core.arguments import wrap_dim
 from ..core.base import INTERPRETED, blank, wrap
+from ..core.op import REGISTRY
 from ..core.subclass import op_name
 from ..device import layout as layout_type
 from ..device import sparse_coo
@@ -451,7 +452,7 @@ def add_up(entries: Any, group: Any, count: int) -> Any:
 
 def overload(name: str, args: Any) -> str:
     """The second half of the names of comparisons."""
-    if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
+    if name not in REGISTRY or REGISTRY[name].sign not in ("==", "!=", "<", "<=", ">", ">="):
         return ""
     return ".Tensor" if len(args) > 1 and isinstance(args[1], Tensor) else ".Scalar"
 

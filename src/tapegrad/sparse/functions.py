@@ -14,8 +14,15 @@ from ..api.tensor.tensor import Tensor
 from ..core.arguments import wrap_dim
 from ..core.array_kind import refuse_meta
 from ..core.base import wrap
+from ..core.op import Op
 from ..ops.block.checks import only_tensors
 from ..ops.block.definition import APIS
+from ..ops.pointwise.arithmetic import Add, AddAlpha, Div, Mul, Neg, Sub, SubAlpha
+from ..ops.products.addmm import Addmm
+from ..ops.products.matmul import Mm, Mv
+from ..ops.reduce.sums import Sum, SumAll
+from ..ops.shape.copying import Clone
+from ..ops.shape.dim_order import Permute, T, Transpose
 from .coo import (
     SparseTensor,
     add_up,
@@ -442,35 +449,42 @@ POINTWISE = """
     abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p rad2deg relu round sgn
     sign sin sinh sqrt tan tanh trunc
 """
-# By the name of the op, with the arguments of its kernel.
+# With the arguments of the op's kernel.
+OF_OPS: dict[Op, Callable[..., Any]] = {
+    Add: add,
+    AddAlpha: lambda a, b, alpha: add(a, b, alpha=alpha),
+    Addmm: lambda m, a, b, beta, alpha: weighted(m, a, b, beta, alpha, "AddmmBackward0"),
+    Clone: SparseTensor.clone,
+    Div: div,
+    Mm: mm,
+    Mul: mul,
+    Mv: mv,
+    Neg: neg,
+    Sub: sub,
+    SubAlpha: lambda a, b, alpha: sub(a, b, alpha=alpha),
+    Permute: lambda a, dims: a.permute(dims),
+    Sum: lambda a, dim, keepdim, dtype: total(a, dim, keepdim, public_dtype(dtype)),
+    SumAll: lambda a, dtype=None: total(a, dtype=public_dtype(dtype)),
+    T: SparseTensor.t,
+    Transpose: SparseTensor.transpose,
+}
+# By the name of the op, or of a function that is no op.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "add": add,
-    "add_alpha": lambda a, b, alpha: add(a, b, alpha=alpha),
-    "addmm": lambda m, a, b, beta, alpha: weighted(m, a, b, beta, alpha, "AddmmBackward0"),
-    "clone": SparseTensor.clone,
-    "div": div,
+    **{op.name: function for op, function in OF_OPS.items()},
+    **{name: pointwise(name) for name in POINTWISE.split()},
     "matmul": matmul,
-    "mm": mm,
-    "mul": mul,
-    "mv": mv,
-    "neg": neg,
     "smm": smm,
     "sspaddmm": sspaddmm,
-    "sub": sub,
-    "permute": lambda a, dims: a.permute(dims),
-    "sub_alpha": lambda a, b, alpha: sub(a, b, alpha=alpha),
-    "sum": lambda a, dim, keepdim, dtype: total(a, dim, keepdim, public_dtype(dtype)),
-    "sum_all": lambda a, dtype=None: total(a, dtype=public_dtype(dtype)),
-    "t": SparseTensor.t,
-    "transpose": SparseTensor.transpose,
-    **{name: pointwise(name) for name in POINTWISE.split()},
 }
 
 WRITTEN = ("add_", "sub_", "mul_", "div_", "neg_")  # as sparse/writes.py has them
 
 # The dense functions check shapes in their own words first; the methods need not pass there.
-for _name in ("matmul", "mm", "mv", "smm", "sspaddmm"):
-    setattr(SparseTensor, _name, FUNCTIONS[_name])
+SparseTensor.mm = mm
+SparseTensor.mv = mv
+SparseTensor.smm = smm
+SparseTensor.sspaddmm = sspaddmm
+SparseTensor.matmul = matmul
 SparseTensor.sum = total
 SparseTensor.__matmul__ = matmul
 

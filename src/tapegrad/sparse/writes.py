@@ -6,11 +6,12 @@ from typing import Any
 
 from ..autograd.inplace import bump, refuse, write
 from ..core.modes import MODES
+from ..ops.pointwise.arithmetic import Add, AddAlpha, Sub, SubAlpha
 from .coo import SparseTensor
 from .functions import FUNCTIONS, WRITTEN
 from .history import could_not_run
 
-SUMS = ("add", "add_alpha", "sub", "sub_alpha")
+SUMS = (Add, AddAlpha, Sub, SubAlpha)
 
 
 def write_sparse(op: Any, tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -18,7 +19,7 @@ def write_sparse(op: Any, tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> A
     target = tensors[0]
     name = f"{op.name.removesuffix('_alpha')}_"
     if not isinstance(target, SparseTensor):
-        if op.name not in SUMS:
+        if op not in SUMS:
             raise could_not_run(name)
         FUNCTIONS[op.name](target.detach(), *tensors[1:], *attrs)  # refuses other shapes
         return write(op, (target, tensors[1].to_dense()), attrs)

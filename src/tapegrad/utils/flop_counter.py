@@ -13,6 +13,9 @@ from typing import Any
 import tapegrad as tg
 
 from ..nn.modules.module import Module
+from ..ops.nn.conv import Convolution
+from ..ops.products.addmm import Addmm, Baddbmm
+from ..ops.products.matmul import Bmm, Mm
 from ._python_dispatch import TorchDispatchMode
 from ._pytree import tree_map
 
@@ -92,12 +95,13 @@ def sdpa_flop(query: Shape, key: Shape, value: Shape, *args: Any, **kwargs: Any)
     return int(2 * b * h * q * k * d + 2 * b * h * q * k * v)
 
 
+# By the names in torch.ops.aten.
 flop_registry: dict[str, Callable[..., int]] = {
-    "mm": mm_flop,
-    "addmm": addmm_flop,
-    "bmm": bmm_flop,
-    "baddbmm": baddbmm_flop,
-    "convolution": conv_flop,
+    Mm.name: mm_flop,
+    Addmm.name: addmm_flop,
+    Bmm.name: bmm_flop,
+    Baddbmm.name: baddbmm_flop,
+    Convolution.name: conv_flop,
     "_convolution": conv_flop,
     "convolution_backward": conv_backward_flop,
     "scaled_dot_product_attention": sdpa_flop,

@@ -693,7 +693,7 @@ class Tensor(Operators):
         >>> x.is_conj(), x.conj().is_conj()
         (False, True)
         """
-        return bool(self._special) and lazy_conj.is_conjugated(batched.memory_of(self))
+        return bool(self._special) and lazy_conj.is_conjugated(batched.physical_array(self))
 
     @of_tensors
     def is_neg(self) -> bool:
@@ -702,7 +702,7 @@ class Tensor(Operators):
         >>> tensor([1 + 2j]).conj().imag.is_neg()
         True
         """
-        return bool(self._special) and lazy_conj.is_negated(batched.memory_of(self))
+        return bool(self._special) and lazy_conj.is_negated(batched.physical_array(self))
 
     @of_tensors
     def get_device(self) -> int:
@@ -815,7 +815,7 @@ TENSOR.plain = (
 
 def elsewhere(t: Any) -> device_type:
     """The device of a tensor, when others than the CPU are in use."""
-    array = batched.memory_of(t)
+    array = batched.physical_array(t)
     if type(array) is STATE.meta_type:
         return META
     if STATE.device_type is None:

@@ -41,7 +41,7 @@ def entry_of(physical: Any) -> Entry:
 
 
 class Batch:
-    """What a batched tensor has more than a plain one."""
+    """The data of a batched tensor: the physical tensor and its level."""
 
     __slots__ = ("before", "level", "physical")
 
@@ -98,7 +98,7 @@ def register_hook(t: Any, hook: Any) -> Any:
 
 
 def spell(t: Any) -> str:
-    """What `repr` shows: the physical tensor, indented."""
+    """The `repr` of a batched tensor: the physical tensor, indented."""
     batch = t.__dict__["_batch"]
     value = textwrap.indent(repr(batch.physical), "    ")
     return f"BatchedTensor(lvl={batch.level.number}, bdim=0, value=\n{value}\n)"
@@ -124,7 +124,7 @@ def innermost(tensors: Any) -> Level:
     return level  # type: ignore[no-any-return]
 
 
-def memory_of(t: Any) -> Any:
+def physical_array(t: Any) -> Any:
     """The array that really holds the values, the batches in front: for checks of values."""
     if not t._special:
         return t._array
@@ -138,13 +138,13 @@ def known_values(t: Any) -> Any:
 
     PyTorch checks those while it computes with them, and says so later.
     """
-    array = memory_of(t)
+    array = physical_array(t)
     return np.empty(0, array.dtype) if out_of_sight(array) else array
 
 
 def left_to_device(t: Any, low: int, high: int, ignored: int | None = None) -> bool:
     """Whether nobody can look at indices now. A GPU is asked to: the range is checked there."""
-    array = memory_of(t)
+    array = physical_array(t)
     if type(array) is STATE.device_type and GPU.watch_range is not None:
         GPU.watch_range(array, low, high, ignored)
     return out_of_sight(array)
@@ -208,7 +208,7 @@ def below(t: Any, levels: list[Level]) -> Any:
 
 
 def above(t: Any, levels: Any) -> Any:
-    """What `below` or `grounded` undid: dimensions in front become batches again."""
+    """Undo `below` or `grounded`: dimensions in front become batches again."""
     for level in levels:
         t = entered(t, level)
     return t
@@ -282,7 +282,7 @@ def stand_in(t: Any) -> Any:
 
 
 def unruly(op: Op) -> Exception:
-    """What to say of an op without a batching rule."""
+    """The error for an op without a batching rule."""
     name = op.aten_name()
     return dynamic_shape(name) if op.dynamic_shape else no_rule(name)
 

@@ -19,8 +19,8 @@ from .batched import (
     entered,
     is_batched,
     lift,
-    memory_of,
     mirrored,
+    physical_array,
     physical_at,
     repeated,
 )
@@ -43,7 +43,7 @@ INPLACE_UNBATCHED = (
 
 def unfilled(shape: Sequence[int], t: Any) -> Any:
     """A plain tensor of a shape, of the dtype and on the device of another."""
-    return wrap(xp_of(memory_of(t)).empty(tuple(shape), t._array.dtype))
+    return wrap(xp_of(physical_array(t)).empty(tuple(shape), t._array.dtype))
 
 
 def asked(level: Level) -> bool:

@@ -1,4 +1,4 @@
-"""Tensors that become batched where they stand.
+"""Tensors that become batched in place.
 
 `grad` inside of a vmap gives every input all open batches, also one that has none of its own. A
 function that writes such values into a buffer which it just made would be told that the buffer has
@@ -33,7 +33,7 @@ def widen(target: Any, level: Level) -> bool:
 
 
 def follow(view: Any) -> None:
-    """A view of a tensor that has become batched: the same of the batch."""
+    """A view of a tensor that has become batched: make it again as a view of the batch."""
     found = batch_of(view._view_of.base)
     shown = batched(found.physical, found.level)
     seen = VIEWS.seen_from(view, shown, found.before)

@@ -24,12 +24,12 @@ from ..op import Op
 from ..python_dispatch import dispatches
 from ..record import FLOATS
 from ..rule_functions import RECORDED
-from .batched import above, batch_of, entered, grounded, is_batched, lift, memory_of, mirrored
+from .batched import above, batch_of, entered, grounded, is_batched, lift, mirrored, physical_array
 from .levels import STACK, TANGENTS, Level
 
 
 class Dual:
-    """What a dual tensor has more than a plain one; `below`: the same for an outer level.
+    """The tangent of a dual tensor at a level; `below`: its Dual of an outer level.
 
     `source`: for a view, the tangent of its base that its own looks into.
     """
@@ -264,13 +264,13 @@ def pushed_forward(op: Op, tensors: Any, tangents: Any, outs: Any, attrs: Any) -
 
 
 def unshared(tangent: Any, others: list[Any]) -> Any:
-    """A tangent that may be written to: a rule may hand on the very tensor that it was given."""
+    """A tangent that may be written to: a rule may return the very tensor that it was given."""
     if isinstance(tangent, TensorBase):
-        array = memory_of(tangent)
+        array = physical_array(tangent)
         owns = getattr(array, "base", array) is None  # then nothing older is a part of it
         for t in others:
             if t is not None:
-                other = memory_of(t)
+                other = physical_array(t)
                 if other is array or (not owns and np.may_share_memory(array, other)):
                     return tangent.clone()  # type: ignore[attr-defined]
     return tangent
@@ -362,7 +362,7 @@ def batch_tangent(target: Any, level: Level, batches: list[Level]) -> Any:
 
 
 def laid_out_as(array: Any, front: tuple[int, ...], dtype: Any = None) -> Any:
-    """Zeros, each entry of which lies in memory as an array does."""
+    """Zeros, each entry of which has the memory order of an array."""
     if dtype is not None and dtype != array.dtype:
         array = np.empty_like(array, dtype)
     steps = zip(array.shape, array.strides, strict=True)

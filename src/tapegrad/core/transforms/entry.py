@@ -90,7 +90,7 @@ class Entry:
     def refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise no_values() if BATCHES else escaped()
 
-    # Whatever asks for values, NumPy above all, hears that there are none.
+    # Whatever asks for values, NumPy above all, is told that there are none.
     __array__ = __array_ufunc__ = __array_function__ = refuse
     __setitem__ = __iter__ = __len__ = __bool__ = __float__ = __int__ = __index__ = refuse
     __lt__ = __le__ = __gt__ = __ge__ = __add__ = __sub__ = __mul__ = __mod__ = __neg__ = refuse

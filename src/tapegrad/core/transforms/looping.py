@@ -42,7 +42,6 @@ SPOKEN = {
     "__bool__": "bool(x)",
     "__index__": "a tensor as an index",
 }
-INDEXING = ("index", "index_put")
 
 
 class Asked(PerThread):
@@ -56,58 +55,10 @@ ASKED = Asked()
 WARNED: set[tuple[str, str, int]] = set()
 
 
-class loop_over:
-    """Inside, vmap runs the named functions entry by entry where they have no batching rule.
-
-    Names are those of torch, such as "unique" or "nn.functional.one_hot"; "index" and "index_put"
-    stand for `x[mask]` and `x[mask] = v`. The results of all entries must have one shape. Every
-    line that needs a loop warns once.
-
-    >>> import warnings
-    >>> rows = tensor([[3, 1, 1], [2, 2, 5]])
-    >>> with torch.func.loop_over("unique"), warnings.catch_warnings(action="ignore"):
-    ...     torch.func.vmap(torch.unique)(rows)
-    tensor([[1, 3],
-            [2, 5]])
-    """
-
-    def __init__(self, *names: str) -> None:
-        self.names = [checked_name(name) for name in names]
-
-    def __enter__(self) -> loop_over:
-        ASKED.names += self.names
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for name in self.names:
-            ASKED.names.remove(name)
-
-
-def checked_name(name: Any) -> str:
-    """The name of a function as its wrapper knows it."""
-    from ...api.publish import FAMILY_OF
-    from ...ops.block.definition import APIS
-
-    if not isinstance(name, str):
-        raise TypeError(f"loop_over(): names must be str, not {type(name).__name__}")
-    short = name.removeprefix("torch.").removeprefix("Tensor.")
-    known = {*APIS, *FAMILY_OF, *INDEXING}
-    found = {short, f"Tensor.{short}", short.removesuffix("_")} & known
-    if not found:
-        import difflib
-
-        near = difflib.get_close_matches(short, [n.removeprefix("Tensor.") for n in known], 1)
-        hint = f". Did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"loop_over(): there is no function '{name}'{hint}")
-    if short in PLAIN:
-        raise ValueError(f"loop_over(): '{name}' gives no tensor that could be stacked")
-    return short
-
-
 def looped(
     error: Exception, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """What `function` gives entry by entry, or the refusal that it met."""
+    """The results of `function` entry by entry, stacked; or the error of vmap, explained."""
     if name not in ASKED.names:
         raise explained(error, name)
     from ...utils import _pytree as pytree

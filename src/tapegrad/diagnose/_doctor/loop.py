@@ -195,7 +195,7 @@ class LoopOrder(Listener):
 
     def scheduler_step(self, scheduler: Any, too_early: bool, where: Spot) -> None:
         optimizer = scheduler.optimizer
-        if too_early and not scaled():
+        if too_early and not uses_grad_scaler():
             self.early[optimizer] = where
         else:
             # Several at once: somebody winds a schedule forward to where a run stopped.
@@ -212,7 +212,7 @@ class LoopOrder(Listener):
             )
 
 
-def scaled() -> bool:
+def uses_grad_scaler() -> bool:
     """Whether a GradScaler is in sight: it leaves steps out, the first ones above all."""
     return any(
         type(value).__name__ == "GradScaler" and getattr(value, "_enabled", False)

@@ -6,13 +6,22 @@ import re
 from typing import Any
 
 from ...errors import evidence
+from ...ops.index.gather import Gather
+from ...ops.nn.loss_class import NllLoss, NllLoss2D
+from ...ops.nn.loss_likelihood import BinaryCrossEntropyWithLogits
+from ...ops.nn.loss_pointwise import HuberLoss, MseLoss, MseLossMixed, SmoothL1Loss
+from ...ops.pointwise.arithmetic import Mul, Neg, Rsub, Sub, SubAlpha
+from ...ops.pointwise.transcendental import Sigmoid
+from ...ops.reduce.softmax import LogSoftmax, Softmax
+from ...ops.reduce.sums import Mean, MeanAll, Sum, SumAll
+from ...ops.shape.dim_views import Expand, Unsqueeze
 from .state import Patient
-from .walk import Walk, op_name, through_views
+from .walk import Walk, op_name, op_of, through_views
 from .watch import BackwardCall, Listener
 
 LOOKS = 3  # backward passes from one line whose graphs are read; then every 50th
-REDUCTIONS = {"mean_all", "sum_all", "mean", "sum"}
-PAIRED_LOSSES = {"mse_loss", "mse_loss_mixed", "smooth_l1_loss", "huber_loss"}
+REDUCTIONS = (MeanAll, SumAll, Mean, Sum)
+PAIRED_LOSSES = (MseLoss, MseLossMixed, SmoothL1Loss, HuberLoss)
 # Spelled on purpose: a column against a row.
 ON_PURPOSE = re.compile(r"\bNone\b|unsqueeze|newaxis|view\(-1,\s*1\)|reshape\(-1,\s*1\)")
 
@@ -29,16 +38,16 @@ class Losses(Listener):
         if count > LOOKS and count % 50:
             return
         for node in call.graph.nodes:
-            name = op_name(node)
-            if name == "log_softmax":
+            op = op_of(node)
+            if op is LogSoftmax:
                 self.check_log_softmax(node, call.graph)
-            elif name in ("nll_loss", "nll_loss2d"):
+            elif op in (NllLoss, NllLoss2D):
                 self.check_nll(node)
-            elif name == "binary_cross_entropy_with_logits":
+            elif op is BinaryCrossEntropyWithLogits:
                 self.check_bce(node)
-            elif name in ("sub", "rsub", "sub_alpha"):
+            elif op in (Sub, Rsub, SubAlpha):
                 self.check_pair(node, call.graph)
-            elif name == "expand":
+            elif op is Expand:
                 self.check_expand(node, call.graph)
 
     # ------------------------------------------------------------------ activations twice
@@ -47,7 +56,7 @@ class Losses(Listener):
         below = through_views(node._edges[0])
         where = evidence.of_node(node)
         made = evidence.of_node(below)
-        if op_name(below) == "softmax" and self.is_loss(node, graph):
+        if op_of(below) is Softmax and self.is_loss(node, graph):
             self.patient.report.add(
                 "D11",
                 "cross_entropy applies log_softmax itself; its input went through softmax "
@@ -56,7 +65,7 @@ class Losses(Listener):
                 "pass the raw scores (logits) to cross_entropy and leave softmax out",
                 ["for probabilities, apply softmax after the loss: probs = logits.softmax(-1)"],
             )
-        elif op_name(below) == "log_softmax":
+        elif op_of(below) is LogSoftmax:
             self.patient.report.add(
                 "D12",
                 f"the input is the result of log_softmax already {at(made)}; cross_entropy "
@@ -68,12 +77,12 @@ class Losses(Listener):
     @staticmethod
     def is_loss(node: Any, graph: Walk) -> bool:
         """Whether log_softmax is cross_entropy's own, or near a reduction anyway."""
-        users = [op_name(user) for user, _ in graph.users.get(node, [])]
-        return any(u in ("nll_loss", "nll_loss2d", "mul", "neg", "gather", "sum") for u in users)
+        users = [op_of(user) for user, _ in graph.users.get(node, [])]
+        return any(u in (NllLoss, NllLoss2D, Mul, Neg, Gather, Sum) for u in users)
 
     def check_nll(self, node: Any) -> None:
         below = through_views(node._edges[0])
-        if op_name(below) in ("softmax", "sigmoid"):
+        if op_of(below) in (Softmax, Sigmoid):
             made = evidence.of_node(below)
             self.patient.report.add(
                 "D13",
@@ -86,7 +95,7 @@ class Losses(Listener):
 
     def check_bce(self, node: Any) -> None:
         below = through_views(node._edges[0])
-        if op_name(below) == "sigmoid":
+        if op_of(below) is Sigmoid:
             made = evidence.of_node(below)
             self.patient.report.add(
                 "D14",
@@ -117,7 +126,7 @@ class Losses(Listener):
         where = evidence.of_node(node)
         if predicted._is_leaf or where is None or ON_PURPOSE.search(where["text"]):
             return
-        if op_name(predicted) == "unsqueeze" or not leads_to_loss(node, graph):
+        if op_of(predicted) is Unsqueeze or not leads_to_loss(node, graph):
             return
         predicts = 0 if node._edges[0] is not None else 1
         self.tell_mixed(shapes[predicts], shapes[1 - predicts], where)
@@ -132,8 +141,8 @@ class Losses(Listener):
         where = evidence.of_node(node)
         if where is None or ON_PURPOSE.search(where["text"]):
             return
-        direct = any(op_name(u) in PAIRED_LOSSES for u in users)
-        inside = any(op_name(u) == "sub" and leads_to_loss(u, graph) for u in users)
+        direct = any(op_of(u) in PAIRED_LOSSES for u in users)
+        inside = any(op_of(u) is Sub and leads_to_loss(u, graph) for u in users)
         if (direct or inside) and not re.search(r"\bexpand\b", where["text"]):
             size = wide[0]
             self.tell_mixed(shape, (size,) if len(shape) == 2 else (size, 1), where)
@@ -199,7 +208,7 @@ def leads_to_loss(node: Any, graph: Walk) -> bool:
     stack, seen = [node], {node}
     while stack and len(seen) < 100:
         for user, _ in graph.users.get(stack.pop(), []):
-            if op_name(user) in REDUCTIONS:
+            if op_of(user) in REDUCTIONS:
                 return True
             if user._op is not None and user._op.elementwise and user not in seen:
                 seen.add(user)

@@ -9,23 +9,27 @@ import numpy as np
 from ...core.array_kind import host
 from ...errors import evidence
 from ...errors.evidence import Place
+from ...ops.nn.loss_likelihood import BinaryCrossEntropy
+from ...ops.pointwise.arithmetic import Div, Reciprocal
+from ...ops.pointwise.power import PowScalar
+from ...ops.pointwise.transcendental import Log, Log2, Log10, Sqrt
 from .values import finite, name_of_array, wide
-from .walk import Walk, op_name, saved_inputs, saved_outputs
+from .walk import Walk, op_name, op_of, saved_inputs, saved_outputs
 
 NO_CLUE = "run it once under torch.autograd.detect_anomaly() to see the op that made it"
-# What makes a number that is none out of good ones, and what to write instead.
+# What makes NaN or infinity of good numbers and what to write instead, by the way in which an op
+# does it (`nonfinite` in its block).
 FORWARD = {
-    "log": ("log of zero or of a negative number", "log(x.clamp(min=1e-8)), or log1p"),
-    "log2": ("log2 of zero or of a negative number", "log2(x.clamp(min=1e-8))"),
-    "log10": ("log10 of zero or of a negative number", "log10(x.clamp(min=1e-8))"),
-    "div": ("a division by zero", "add a small eps to the denominator"),
-    "reciprocal": ("a division by zero", "add a small eps to the denominator"),
-    "sqrt": ("the square root of a negative number", "sqrt(x.clamp(min=0) + eps)"),
-    "exp": ("exp of a large number", "subtract the maximum first, or use logsumexp or softmax"),
-    "pow_scalar": ("a power that is not defined", "clamp the base first"),
-    "pow": ("a power that is not defined", "clamp the base first"),
-    "binary_cross_entropy": ("a probability of exactly 0 or 1", "the version with logits"),
+    "logarithm": ("{op} of zero or of a negative number", "{op}(x.clamp(min=1e-8))"),
+    "division": ("a division by zero", "add a small eps to the denominator"),
+    "square_root": ("the square root of a negative number", "{op}(x.clamp(min=0) + eps)"),
+    "exponential": (
+        "{op} of a large number",
+        "subtract the maximum first, or use logsumexp or softmax",
+    ),
+    "power": ("a power that is not defined", "clamp the base first"),
 }
+NO_PROBABILITY = ("a probability of exactly 0 or 1", "the version with logits")
 
 
 class Danger:
@@ -49,20 +53,20 @@ def suspects(graph: Walk) -> list[Any]:
     """The ops of a graph whose gradient may be infinite."""
     found = []
     for node in graph.nodes:
-        name = op_name(node)
+        op, name = op_of(node), op_name(node)
         inputs = saved_inputs(node)
         outputs = saved_outputs(node)
-        if name == "sqrt" and outputs:
+        if op is Sqrt and outputs:
             found.append(
                 Danger(node, outputs[0], "the gradient of sqrt at 0 is infinite", "sqrt(x + eps)")
             )
-        elif name in ("log", "log2", "log10", "reciprocal") and (inputs or outputs):
+        elif op in (Log, Log2, Log10, Reciprocal) and (inputs or outputs):
             value = inputs.get(0, outputs[0] if outputs else None)
             found.append(Danger(node, value, f"{name} of 0", f"{name}(x + eps)"))
-        elif name == "pow_scalar" and 0 in inputs and fractional(node):
+        elif op is PowScalar and 0 in inputs and fractional(node):
             reason = "the gradient of a power below 1 at 0 is infinite"
             found.append(Danger(node, inputs[0], reason, "(x + eps) ** p"))
-        elif name == "div" and 1 in inputs:
+        elif op is Div and 1 in inputs:
             fix = "add a small eps to the denominator (before where(), not after it)"
             found.append(Danger(node, inputs[1], "a division by zero", fix))
         elif "norm" in name and "batch" not in name and outputs:
@@ -100,11 +104,16 @@ def where_nan_began(graph: Walk) -> tuple[Place | None, str, str]:
     if first is None:
         return None, "no saved value shows where it began", NO_CLUE
     where = evidence.of_node(first)
-    name = op_name(first) or evidence.node_name(first)
-    reason, fix = FORWARD.get(name.removesuffix("_number"), (f"the result of {name}", NO_CLUE))
+    op, name = op_of(first), op_name(first) or evidence.node_name(first)
+    usual = FORWARD.get("" if op is None else op.nonfinite)
+    if op is BinaryCrossEntropy:
+        usual = NO_PROBABILITY
+    reason, fix = (f"the result of {name}", NO_CLUE)
+    if usual is not None:
+        reason, fix = (text.format(op=name) for text in usual)
     known = [wide(host(v)) for v in saved_inputs(first).values() if finite(v) and v.size]
     reach = ""
-    if known and name.removesuffix("_number") in FORWARD:
+    if known and usual is not None:
         low, high = min(v.min() for v in known), max(v.max() for v in known)
         reach = f" (its inputs reach from {low:.4g} to {high:.4g})"
     return where, f"it began with {reason}{reach}", fix
@@ -113,10 +122,12 @@ def where_nan_began(graph: Walk) -> tuple[Place | None, str, str]:
 def undefined(node: Any) -> bool:
     """Whether what an op has saved says that its result cannot be finite."""
     inputs = {i: wide(value) for i, value in saved_inputs(node).items()}
-    name = op_name(node)
-    if name in ("log", "log2", "log10", "reciprocal") and 0 in inputs:
-        return bool((inputs[0] <= 0 if name != "reciprocal" else inputs[0] == 0).any())
-    return name == "div" and 1 in inputs and bool((inputs[1] == 0).any())
+    op = op_of(node)
+    if op in (Log, Log2, Log10) and 0 in inputs:
+        return bool((inputs[0] <= 0).any())
+    if op is Reciprocal and 0 in inputs:
+        return bool((inputs[0] == 0).any())
+    return op is Div and 1 in inputs and bool((inputs[1] == 0).any())
 
 
 def from_data(node: Any, i: int, maker: Any, value: Any) -> tuple[Place | None, str, str]:

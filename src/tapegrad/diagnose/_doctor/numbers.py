@@ -10,11 +10,15 @@ import numpy as np
 
 from ...errors import evidence
 from ...errors.evidence import Place
+from ...ops.nn.conv import Convolution
+from ...ops.pointwise.rounding_sign import Relu
+from ...ops.products.addmm import Addmm, Baddbmm
+from ...ops.products.matmul import Bmm, Mm
 from ..words import digits
 from .nan import suspects, where_nan_began
 from .state import Patient
 from .values import array_of, copied, double_norm, finite, grad_of, is_zero, named, scalar, wide
-from .walk import Walk, op_name, saved_outputs
+from .walk import Walk, op_name, op_of, saved_outputs
 from .watch import BackwardCall, Listener, Spot, StepCall, place_of_spot
 
 EARLY = 2  # steps that are not judged: layers that start at zero, warm-up
@@ -25,7 +29,7 @@ LARGE, LARGE_ROW = 0.2, 8  # update to weight
 SMALL, SMALL_ROW = 1e-6, 20
 STILL = 8  # equal losses in a row, from the first one on
 DEAD, DEAD_VALUES = 10, 500  # backward passes in a row with nothing but zeros, and how many zeros
-CARRIERS = {"addmm", "mm", "bmm", "baddbmm", "convolution", "matmul"}
+CARRIERS = (Addmm, Mm, Bmm, Baddbmm, Convolution)
 
 
 class Course:
@@ -130,7 +134,7 @@ class Numbers(Listener):
     def check_dead(self, graph: Walk) -> None:
         """A ReLU before a layer whose output was zero in every backward of late."""
         for node in graph.nodes:
-            if op_name(node) != "relu" or not feeds_layer(node, graph):
+            if op_of(node) is not Relu or not feeds_layer(node, graph):
                 continue
             outputs = saved_outputs(node)
             module = evidence.module_of(node)
@@ -355,7 +359,7 @@ def feeds_layer(node: Any, graph: Walk) -> bool:
     while stack:
         current, hops = stack.pop()
         for user, _ in graph.users.get(current, []):
-            if op_name(user) in CARRIERS:
+            if op_of(user) in CARRIERS:
                 return True
             easy = user._op is not None and (user._op.elementwise or user._op.view)
             if (easy or "pool" in op_name(user)) and user not in seen and hops < 6:

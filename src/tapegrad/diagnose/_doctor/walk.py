@@ -7,6 +7,8 @@ from typing import Any
 from ...core.base import Node
 from ...core.is_array import is_array
 from ...errors.evidence import MAX_NODES
+from ...ops.shape.copying import Cast, Clone
+from ...ops.shape.views import UnsafeView
 
 MAX_HOPS = 8
 
@@ -45,6 +47,11 @@ class Walk:
         return dict(sorted(first.items(), key=lambda pair: pair[1]._seq))
 
 
+def op_of(node: Any) -> Any:
+    """The op of a node; None for leaves and custom Functions."""
+    return None if node is None else node._op
+
+
 def op_name(node: Any) -> str:
     return "" if node is None or node._op is None else node._op.name
 
@@ -54,7 +61,7 @@ def through_views(node: Any) -> Any:
     for _ in range(MAX_HOPS):
         if node is None or node._op is None or node._is_leaf:
             return node
-        if not (node._op.view or node._op.name in ("unsafe_view", "clone", "cast", "contiguous")):
+        if not (node._op.view or node._op in (UnsafeView, Clone, Cast)):
             return node
         node = node._edges[0] if node._edges else None
     return node

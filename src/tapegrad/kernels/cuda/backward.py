@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...autograd.engine import Pass
-from ...autograd.leaves import accumulate, converted
+from ...autograd.leaves import accumulate, in_grad_dtype
 from ...autograd.order import Order, Pending
 from ...core.base import STATE, Node
 from ...core.devices import DEVICE
@@ -100,7 +100,7 @@ class DevicePass(Pass):
         pending = order.pending[edge]
         if g is not None and pending.useful:
             if edge._converts:
-                g = converted(edge, g, False)
+                g = in_grad_dtype(edge, g, False)
             if edge._is_leaf and pending.waiting == 1 and pending.total is None:
                 if not order.leaves and edge._hooks is None and not edge._packed:
                     pending.waiting = 0

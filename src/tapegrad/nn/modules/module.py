@@ -726,9 +726,7 @@ class Module(HookMethods, StateMethods):
         >>> model(ones(1, 2)).shape
         torch.Size([1, 1])
         """
-        from ...compiler import compile
-
-        self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = tg.compile(self._call_impl, *args, **kwargs)
 
     # ------------------------------------------------------------------ text
 

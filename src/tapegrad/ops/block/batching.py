@@ -38,7 +38,7 @@ def batching_rule(record: Op, block: Any) -> BatchRule | None:
     given = block.batch
     if given is not None:
         return functools.partial(spelled_out, record, given)
-    if block.unbatchable:
+    if record.unbatchable:
         return None
     if block.dims or block.shapes:
         return functools.partial(along_dims, record, block.dims, block.shapes)

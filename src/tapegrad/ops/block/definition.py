@@ -28,9 +28,9 @@ True`) and `out=`. `call` is the public signature; it normalises its arguments a
 tensors, attrs)`, where `run` is `apply`, or `write` when the in-place form or `out=` called it.
 
 All else that anybody has to know of the op is a field too: what PyTorch calls it, what autocast
-does with it, what its errors say. The fields are listed below, in `Public` (which functions of ops
-have as arguments of `api`) and in `Block`. A forgotten rule and a private op without a name in
-PyTorch are refused when the block is read.
+does with it, what its errors say. The fields are listed in `Facts` (core/op.py), and below in
+`Public` (which functions of ops have as arguments of `api`) and in `Block`. A forgotten rule and a
+private op without a name in PyTorch are refused when the block is read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.dispatch import apply, binary, unary
-from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Op, Rule
+from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Facts, Op, Rule
 from ...core.rule_functions import RAW, RECORDED
 from ...kernels.cpu.backend import HOST
 from .batching import batching_rule
@@ -87,19 +87,12 @@ class Public:
 
 
 class Block(Public):
-    """The defaults of a block. Most fields are those of its record (core/op.py)."""
+    """The defaults of a block. Its other fields are `Facts` (core/op.py), which an Op has too."""
 
     name = ""  # of op and function; the class name in snake case if not given
     aliases: tuple[str, ...] = ()  # other names of the function
     public = True  # it has a function; else it is an op that functions are made of
     node = ""  # of the node; "<Class>Backward0" if not given
-    written_name = ""  # node of the in-place form with tensors, if it is another
-    # What PyTorch calls the op, as in "add.Tensor", and None where it has no single op for it. A
-    # public block may leave it out if it is the name; the others say it.
-    aten: str | None = ""
-    aten_call: Any = None  # what `torch.ops.aten.<name>(…)` runs, if it has other arguments
-    aten_number = ""  # the overload for a second operand that is a number
-    aten_dim: tuple[str, ...] = ()  # the overloads for one and for several dimensions
 
     # Methods besides `fwd`, which each block has, and the rules d_<tensor> and shape_<tensor>.
     call: Any = None  # the public signature
@@ -108,35 +101,8 @@ class Block(Public):
     batch: Any = None  # the batching rule
     shape: Any = None  # the shape of the result (shapes.py), if the op is not elementwise
 
-    # Arguments and results.
-    tensors: tuple[str, ...] = ("input",)
-    variadic = False  # `tensors` is one list
-    numbers = False  # Python numbers may stand in for tensors
-    outs: tuple[str, ...] = ("out",)
-    several = False  # the number of outputs depends on the arguments (split, unbind)
-    result: Any = None  # namedtuple class for several outputs
     dtype = AS_IS
-    guard: Any = None
-    host_number = False  # on a device, one number of the host may stand for a tensor
-    across_devices = False  # the tensors may be on two devices
-
-    # What kind of function it is.
-    elementwise = False
-    broadcasts = False
-    linear = False  # in each tensor argument: the forward-mode rule follows
-    wirtinger = False  # the rules spell out complex conjugation themselves
-    casts = False  # to another dtype, and does nothing else
-    keeps_finite = False  # nothing non-finite comes of finite values
-    view = False
-    multi_view = False  # several views at once: they refuse to be written
-    replays = False  # a view that as_strided cannot express
-    silent = False  # the in-place form leaves the history as it is
-
-    # Gradients.
-    undifferentiable = ""  # why the op has no gradient, and no rules
-    plain_tensors: tuple[str, ...] = ()  # those without a rule: indices, masks, class weights
-    plain_outs: tuple[int, ...] = ()  # those that never need a gradient: indices
-    partial = False  # rules get None, not zeros, for outputs that received no gradient
+    several = False  # the number of outputs depends on the arguments (split, unbind)
 
     # Batches (batching.py).
     dims: tuple[str, ...] = ()  # attributes that are dimensions: vmap shifts them by one
@@ -144,15 +110,6 @@ class Block(Public):
     leading: tuple[int, ...] = ()  # per tensor, how many trailing dimensions are not a batch
     aligns = False  # shapes broadcast, though the op is not elementwise
     fold = False  # dimension 0 of every tensor is a batch already
-    unbatchable = ""  # why the op cannot be mapped over a batch
-    dynamic_shape = False  # the shape of the result depends on the data
-    # What PyTorch calls a write of batched values into a tensor that is not batched, if it is not
-    # `aten::<name>_`; None: it says that the shapes do not fit.
-    vmap_write: str | None = ""
-
-    # What diagnostics show.
-    formula = ""  # what a call of it is written as where a rule of another op is shown
-    gradient_text: dict[str, str] | None = None  # what is shown for rules that are loops or kernels
 
 
 class Elementwise(Block):
@@ -188,11 +145,13 @@ def ufunc(name: str) -> Ufunc:
     return Ufunc(name)
 
 
-FIELDS = frozenset([name for name in vars(Public) if not name.startswith("__")])
-BLOCK_FIELDS = FIELDS.union([name for name in vars(Block) if not name.startswith("__")])
-# Those that the record of an op has too, with the same default; these mean something else there.
-OTHERWISE = {"batch", "jvp", "name", "public"}
-RECORD_FIELDS = frozenset([f for f in BLOCK_FIELDS if hasattr(Op, f)]) - OTHERWISE
+def names_of(fields: type) -> frozenset[str]:
+    return frozenset([name for name in vars(fields) if not name.startswith("__")])
+
+
+FIELDS = names_of(Public)
+RECORD_FIELDS = names_of(Facts) | {"autocast"}
+BLOCK_FIELDS = FIELDS | names_of(Block) | RECORD_FIELDS
 
 
 @functools.cache
@@ -216,22 +175,22 @@ def op(block: type[Block]) -> Op:
     public_name = block.name or snake(block.__name__)
     record.name = public_name.replace(".", "_")
     record.node_name = block.node or f"{block.__name__}Backward0"
-    record.aten = block.aten
-    if block.aten == "":
+    if record.aten == "":
         record.aten = own_name(record.name, block.public)
     record.doc = block.__doc__ or ""
     record.home = block.__module__
     forward = block.fwd
-    record.tensors = block.tensors
-    record.width = 0 if block.variadic else len(block.tensors)
-    record.outs = () if block.several else block.outs
-    record.single = not block.several and len(block.outs) == 1
+    record.width = 0 if record.variadic else len(record.tensors)
+    if block.several:
+        record.outs = ()
+    record.single = len(record.outs) == 1
     if not isinstance(forward, Ufunc):
-        record.attrs = parameter_names(forward)[1 + len(block.tensors) :]
+        record.attrs = parameter_names(forward)[1 + len(record.tensors) :]
     record.forward = forward
     record.kernel = HOST.kernel(record)
-    record.result = None if block.result is None else block.result._make
-    record.differentiable = not block.undifferentiable
+    if record.result is not None:
+        record.result = record.result._make
+    record.differentiable = not record.undifferentiable
     record.dtype_rule = block.dtype
     if record.elementwise and len(record.tensors) > 1:
         record.broadcasts = record.numbers = True
@@ -298,7 +257,7 @@ def add_rules(record: Op, block: type[Block]) -> None:
         rules: list[Rule | None] = []
         for tensor in record.tensors:
             function = getattr(block, f"d_{tensor}", None)
-            if function is None and not block.undifferentiable:
+            if function is None and record.differentiable:
                 refuse_silence(record, tensor)
             rules.append(None if function is None else rule(function, 2))
             needed.append(() if function is None else parameter_names(function)[2:])

@@ -68,6 +68,7 @@ class DetachCopy(Block):
 
     node = "torch::autograd::NotImplemented"
     method = False
+    nearest = "clone(), which keeps the history"
     samples = (Case(Index([1, 2])),)
     leading = (0,)
 

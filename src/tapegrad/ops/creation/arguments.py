@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core.base import STATE, TensorBase
+from ...core.devices import default_device
 from ...core.python_dispatch import read_values
 from ...core.settings import Default
 from ...device import CPU, entered
@@ -80,12 +81,7 @@ def get_default_device() -> device_type:
     >>> get_default_device()
     device(type='cpu')
     """
-    device = entered() or Default.device or CPU
-    if device.type == "cuda" and device.index is None:
-        from ...cuda import runtime
-
-        return device_type("cuda", runtime.index_of(device))
-    return device
+    return default_device()  # type: ignore[no-any-return]
 
 
 def set_default_device(device: Any) -> None:

@@ -11,6 +11,7 @@ from ... import dtypes
 from ...core import promote
 from ...core.base import STATE, Cut, TensorBase
 from ...core.devices import sent
+from ...core.late_bound import ON_DEMAND
 from ...core.transforms.batched import CONTROL_FLOW, is_batched, refusal
 from ...device import device as device_type
 from ...storage import UntypedStorage, mapped_file
@@ -209,9 +210,7 @@ def asarray(
     elif isinstance(obj, (np.ndarray, np.generic)):
         source = borrowed(made(shareable(np.asarray(obj))))
     elif hasattr(obj, "__dlpack__"):
-        from ...utils.dlpack import imported
-
-        source = made(imported(obj))
+        source = made(ON_DEMAND.from_dlpack(obj))
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         source = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
     if source is None:

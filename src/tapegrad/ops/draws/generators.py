@@ -9,7 +9,7 @@ import numpy as np
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import to_host
 from ...core.python_dispatch import cannot_be_repeated
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ...device import CPU
 from ...device import device as device_type
 from ..creation.arguments import INSTALL
@@ -145,7 +145,7 @@ def place_of(t: Any) -> int | None:
     """The GPU that a tensor is on; None for the CPU."""
     if not STATE.elsewhere:
         return None
-    array = memory_of(t)
+    array = physical_array(t)
     if type(array) is STATE.meta_type:
         return META_PLACE
     return int(array.device.id) if type(array) is STATE.device_type else None

@@ -15,7 +15,7 @@ from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
 from ...core.op import REGISTRY
 from ...core.python_dispatch import looks_at_values
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ...core.warned import warn_once
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Case, api
@@ -256,7 +256,7 @@ ISTFT_CASES = [
 
 @looks_at_values
 def is_nearly_zero(least: Any) -> bool:
-    return bool(to_host(memory_of(least)).min(initial=1) < 1e-11)
+    return bool(to_host(physical_array(least)).min(initial=1) < 1e-11)
 
 
 @api(samples=ISTFT_CASES)

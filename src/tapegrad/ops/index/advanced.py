@@ -12,7 +12,7 @@ from ...core.base import as_array, wrap
 from ...core.devices import xp_of
 from ...core.node import unbroadcast
 from ...core.python_dispatch import same_always
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.batching import lift, padded
@@ -53,7 +53,7 @@ class IndexAt(LinearMove):
         else:
             out = input[index]
         if input.flags.c_contiguous:
-            return dense(xp, out)
+            return repacked(xp, out)
         return in_memory_order(xp, out, input, index)
 
     def d_input(F, grad, input_shape, index):
@@ -86,10 +86,10 @@ def in_memory_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> An
     order.reverse()
     if not out.ndim:
         return out.copy()
-    return dense(xp, out.transpose(order)).transpose(np.argsort(order).tolist())
+    return repacked(xp, out.transpose(order)).transpose(np.argsort(order).tolist())
 
 
-def dense(xp: Any, out: Any) -> Any:
+def repacked(xp: Any, out: Any) -> Any:
     """The same, contiguous; in dimensions of size 1 NumPy leaves any stride as it is."""
     made = xp.ascontiguousarray(out)
     return (made.reshape(-1) if 1 in out.shape else made).reshape(out.shape)
@@ -273,7 +273,7 @@ def blank_raw(like: Any, shape: tuple[int, ...]) -> Any:
 
 
 def blank_recorded(like: Any, shape: tuple[int, ...]) -> Any:
-    return same_always(wrap(xp_of(memory_of(like)).zeros(shape, like._array.dtype)))
+    return same_always(wrap(xp_of(physical_array(like)).zeros(shape, like._array.dtype)))
 
 
 helper("index_into", index_into_raw, index_into_recorded)

@@ -14,9 +14,10 @@ from ...core.arguments import number_as_array, wrap_dim
 from ...core.array_kind import out_of_sight
 from ...core.base import TensorBase, as_array, wrap
 from ...core.devices import to_host, xp_of
+from ...core.late_bound import ON_DEMAND
 from ...core.python_dispatch import same_always
 from ...core.rule_functions import RECORDED
-from ...core.transforms.batched import left_to_device, memory_of
+from ...core.transforms.batched import left_to_device, physical_array
 from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.checks import OUT_EXACT, not_implemented
@@ -94,7 +95,7 @@ def first_outside(index: Any, size: int) -> int | None:
     """The first index that is negative or too large."""
     if left_to_device(index, 0, size):
         return None
-    x = memory_of(index)
+    x = physical_array(index)
     # Negative indices are large ones when read as unsigned: one look finds both.
     if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < size:
         return None
@@ -105,8 +106,8 @@ def any_negative(index: Any) -> bool:
     """Whether an index counts from the end; on a GPU, whether it may."""
     return (
         index._special
-        and out_of_sight(memory_of(index))
-        or bool(memory_of(index).min(initial=0) < 0)
+        and out_of_sight(physical_array(index))
+        or bool(physical_array(index).min(initial=0) < 0)
     )
 
 
@@ -205,8 +206,7 @@ class GatherSparsely(LinearMove):
 
 def sparse_gradient(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
     """One entry for every element that was taken."""
-    from ...sparse.gradients import at_places
-
+    at_places = ON_DEMAND.sparse_gradient
     if not shape:
         return at_places(index.new_zeros(0, index.numel()), grad.reshape(-1), ())
     where = np.indices(index.shape).reshape(len(shape), -1)
@@ -311,6 +311,7 @@ class ScatterOld(Block):
     plain_tensors = ("index",)
     public = False
     dims = ("dim",)
+    nearest = "scatter_add, or scatter with a reduce that has a derivative"
 
     def fwd(xp, input, index, src, dim, reduce):
         return placed(xp, input, index, src, dim, xp.add if reduce == "add" else xp.multiply)

@@ -19,7 +19,7 @@ from ...core.transforms.batched import (
     is_batched,
     known_values,
     left_to_device,
-    memory_of,
+    physical_array,
     refusal,
 )
 from ...dtypes import cpp_name
@@ -66,6 +66,7 @@ class MaskedFill(Move):
     aten = "masked_fill.Scalar"
     aligns = True
     vmap_write = "inplace arithmetic"
+    leaves_out = True
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, input.dtype.type(value), input))
@@ -89,6 +90,7 @@ class MaskedFillTensor(Move):
     public = False
     aligns = True
     host_number = True
+    leaves_out = True
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, value.astype(input.dtype), input))
@@ -202,7 +204,7 @@ class MaskedSelect(LinearMove):
         where = broadcast_entries(F, mask, size, batched[1], shape)
         found = F.masked_select(broadcast_entries(F, input, size, batched[0], shape), where)
         if batched[1]:
-            marked = memory_of(where) if F.recorded else where
+            marked = physical_array(where) if F.recorded else where
             counts = np.count_nonzero(to_host(marked), axis=tuple(range(-len(shape), 0)))
             if np.ptp(counts):
                 raise refusal(MASK_VARIES)
@@ -281,7 +283,7 @@ class MaskedScatter(Move):
 
 def most_marked(mask: Any, shape: tuple[int, ...]) -> int:
     """How many elements of `shape` a mask marks; of a batch of masks, the one that marks most."""
-    values, size = memory_of(mask), mask._array.size
+    values, size = physical_array(mask), mask._array.size
     if out_of_sight(values):
         return 0  # the GPU sees for itself
     dims = tuple(range(values.ndim - mask._array.ndim, values.ndim))

@@ -24,7 +24,7 @@ from ...core.late_bound import GPU
 from ...core.op import REGISTRY
 from ...core.python_dispatch import ACTIVE, same_always
 from ...core.strides import shares_itself
-from ...core.transforms.batched import has_batched, is_batched, memory_of
+from ...core.transforms.batched import has_batched, is_batched, physical_array
 from ...core.transforms.levels import BATCHES
 from ...errors import no_tensor_in_list
 from . import batched_subscripts
@@ -438,7 +438,7 @@ def with_dtype_of(t: Any, index: tuple[Any, ...], values: Any, filling: bool) ->
 def check_places(t: Any, index: tuple[Any, ...]) -> None:
     """Index tensors are where the indexed tensor is, or on the CPU; on a GPU, they are in range."""
     device_type = STATE.device_type
-    if type(memory_of(t)) is not device_type:
+    if type(physical_array(t)) is not device_type:
         if any([type(i) is device_type for i in index]):
             raise RuntimeError(
                 "indices should be either on cpu or on the same device as the indexed tensor (cpu)"

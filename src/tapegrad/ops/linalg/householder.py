@@ -243,6 +243,7 @@ class Ormqr(Block):
     wirtinger = True
     leading = (2, 1, 2)
     autocast = Autocast(cpu=SINGLE)
+    nearest = "torch.linalg.qr(..., mode='complete') and a product"
 
     def fwd(xp, input, tau, other, left, transpose):
         if left:
@@ -334,6 +335,7 @@ class Geqrf(Block):
     outs = ("a", "tau")
     result = return_type("geqrf", ("a", "tau"))
     autocast = Autocast(cpu=SINGLE)
+    nearest = "torch.linalg.qr"
 
     def fwd(xp, input):
         rows, columns = input.shape[-2:]

@@ -201,6 +201,7 @@ class LinalgLdlFactorEx(Block):
     outs = ("LD", "pivots", "info")
     plain_outs = (1, 2)
     result = return_type("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
+    nearest = "torch.linalg.cholesky, for positive definite matrices"
 
     def fwd(xp, input, hermitian):
         factors, pivots, info = ldl_arrays(xp, input, hermitian)
@@ -255,6 +256,7 @@ class LinalgLdlSolve(Block):
     tensors = ("LD", "pivots", "B")
     plain_tensors = ("pivots",)
     leading = (2, 1, 2)
+    nearest = "torch.linalg.solve"
 
     def fwd(xp, LD, pivots, B, hermitian):
         return by_column(xp, solve_ldl(xp, LD, pivots, B, hermitian))

@@ -17,7 +17,7 @@ from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.named_results import return_type
 from ...core.python_dispatch import looks_at_values
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ...core.wrappers import Nowhere
 from ...errors import must_be_tensor
 from ...kernels.cpu.blas import solve_triangles
@@ -137,7 +137,7 @@ def report(info: Any, cls: type[Exception], function: str, sentence: str) -> Non
 @looks_at_values
 def report_of(info: Any, cls: type[Exception], function: str, sentence: str) -> None:
     """`report` for a tensor."""
-    report(memory_of(info), cls, function, sentence)
+    report(physical_array(info), cls, function, sentence)
 
 
 SINGULAR_INVERSE = (

@@ -16,7 +16,7 @@ from ...core.devices import is_device, to_host, xp_of
 from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.python_dispatch import looks_at_values, same_always
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ...core.warned import warn_once
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
 from ..block.checks import OUT_EXACT, is_complex
@@ -511,7 +511,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
         return OldSvdResult((U, S, Vh.mH))
     S = svd_of(input, False, False)[1]
     *stack, rows, cols = array.shape
-    xp = xp_of(memory_of(input))
+    xp = xp_of(physical_array(input))
     U = same_always(wrap(xp.zeros((*stack, rows, rows), array.dtype)))
     V = same_always(wrap(by_column(xp, xp.zeros((*stack, cols, cols), array.dtype))))
     return OldSvdResult((U, S, V))

@@ -25,7 +25,7 @@ from .standardize import (
     check_floating,
     check_parameters,
     column_sums,
-    dense,
+    dense_single,
     fitted,
     gradient_tangents,
     placeholder,
@@ -53,9 +53,9 @@ def by_channel(xp: Any, x: Any, last: bool) -> Any:
     """A dense (N, C, L) array with the elements of `x`; with channels `last`, (N L, C, 1)."""
     channels = x.shape[1]
     if last:
-        rows = dense(xp, x.transpose(0, *range(2, x.ndim), 1))
+        rows = dense_single(xp, x.transpose(0, *range(2, x.ndim), 1))
         return rows.reshape(rows.size // max(channels, 1), channels, 1)
-    return dense(xp, x).reshape(x.shape[0], channels, math.prod(x.shape[2:]))
+    return dense_single(xp, x).reshape(x.shape[0], channels, math.prod(x.shape[2:]))
 
 
 def as_before(xp: Any, out: Any, x: Any, last: bool) -> Any:

@@ -12,10 +12,11 @@ from ...core.arguments import cast_value
 from ...core.base import TensorBase, wrap
 from ...core.devices import where_is, xp_of
 from ...core.dispatch import apply
+from ...core.late_bound import ON_DEMAND
 from ...core.modes import MODES
 from ...core.python_dispatch import same_always
 from ...core.rounding import half_as_single
-from ...core.transforms.batched import known_values, left_to_device, memory_of
+from ...core.transforms.batched import known_values, left_to_device, physical_array
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
@@ -165,7 +166,7 @@ def first_outside(indices: Any, rows: int) -> int | None:
     """The place of the first row number that is none."""
     if left_to_device(indices, 0, rows):
         return None
-    x = memory_of(indices)
+    x = physical_array(indices)
     # Negative numbers are large ones when read as unsigned: one look finds both.
     if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < rows:
         return None
@@ -181,12 +182,11 @@ def refuse_scaled(scale_grad_by_freq: bool) -> None:
 
 def sparse_rows(lines: Any, indices: Any, shape: Any, padding_idx: int | None) -> Any:
     """The gradient of a table as a sparse tensor that has one entry for every index."""
-    from ...sparse.gradients import at_places
-
     if padding_idx is not None:
         kept = indices != padding_idx
         indices, lines = indices[kept], lines[kept]
-    return at_places(indices.reshape(1, -1), lines.reshape(indices.numel(), shape[1]), tuple(shape))
+    values = lines.reshape(indices.numel(), shape[1])
+    return ON_DEMAND.sparse_gradient(indices.reshape(1, -1), values, tuple(shape))
 
 
 @api(
@@ -289,6 +289,7 @@ class EmbeddingRenorm(Block):
     tensors = ("weight", "indices")
     plain_tensors = ("indices",)
     public = False
+    nearest = "norm the weight yourself, under torch.no_grad()"
 
     def fwd(xp, weight, indices, max_norm, norm_type):
         out = weight.copy()

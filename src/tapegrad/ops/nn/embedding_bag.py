@@ -14,7 +14,7 @@ from ...core.devices import to_host
 from ...core.dispatch import apply
 from ...core.python_dispatch import cannot_be_repeated, looks_at_values
 from ...core.rounding import half_as_single
-from ...core.transforms.batched import known_values, memory_of, refusal
+from ...core.transforms.batched import known_values, physical_array, refusal
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
@@ -369,7 +369,7 @@ def checked_bags(
     end = length if offsets.numel() else 0
     if include_last_offset and offsets.numel() and not offsets.is_meta:
         cannot_be_repeated("a shape depends on offsets")
-        at = to_host(memory_of(offsets))
+        at = to_host(physical_array(offsets))
         end = int(at[..., -1].flat[0])
         if (at[..., -1] != end).any():
             raise refusal(UNEVEN_BAGS)

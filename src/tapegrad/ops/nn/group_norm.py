@@ -20,7 +20,7 @@ from .standardize import (
     by_channels_last,
     check_floating,
     check_parameters,
-    dense,
+    dense_single,
     fitted,
     gradient_tangents,
     gradients,
@@ -79,7 +79,7 @@ class NativeGroupNorm(Block):
     def fwd(xp, input, weight, bias, groups, eps):
         check_floating("GroupNormKernelImpl", input.dtype)
         n, _, k, length = split(input.shape, groups)
-        rows = dense(xp, input).reshape(n * groups, k * length)
+        rows = dense_single(xp, input).reshape(n * groups, k * length)
         out, mean, r = standard_rows(xp, rows, eps)
         out = out.reshape(n, groups, k, length)
         if weight is not None:
@@ -174,9 +174,11 @@ class NativeGroupNormBackward(Block):
     def fwd(xp, grad_output, input, mean, rstd, weight, groups, eps, biased):
         shape = split(input.shape, groups)
         n, _, k, length = shape
-        grad = dense(xp, grad_output).reshape(shape)
+        grad = dense_single(xp, grad_output).reshape(shape)
         r = half_as_single(rstd).reshape(n, groups)
-        centred = dense(xp, input).reshape(shape) - half_as_single(mean).reshape(n, groups, 1, 1)
+        centred = dense_single(xp, input).reshape(shape) - half_as_single(mean).reshape(
+            n, groups, 1, 1
+        )
         sums = row_sums(xp, grad)
         dots = row_dots(xp, grad, centred) * r[..., None]
         to_weight = to_bias = None

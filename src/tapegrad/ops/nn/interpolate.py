@@ -383,7 +383,7 @@ def wanted_sizes(given: list[int], size: Any) -> Sizes:
     return (operator.index(size),) * n
 
 
-def scaled(size: int, factor: float) -> int:
+def scaled_size(size: int, factor: float) -> int:
     if not math.isfinite(size * factor):
         raise does_not_fit(int64)
     return math.floor(size * factor)
@@ -459,7 +459,7 @@ def interpolate(
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     elif scale_factor is not None:
         factors = wanted_scales(given, scale_factor)
-        out = tuple([scaled(v, s) for v, s in zip(given, factors, strict=True)])
+        out = tuple([scaled_size(v, s) for v, s in zip(given, factors, strict=True)])
         if not recompute_scale_factor:
             scales = tuple(factors)
     else:

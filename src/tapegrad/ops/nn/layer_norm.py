@@ -9,7 +9,7 @@ from ... import dtypes
 from ...core.arguments import cast_value
 from ...core.base import STATE, TensorBase
 from ...core.rounding import half_as_single
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ...errors import must_be_tensor
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
@@ -24,19 +24,19 @@ from .standardize import (
     check_floating,
     check_parameters,
     column_sums,
-    dense,
+    dense_single,
     fitted,
     gradient_tangents,
     gradients,
     placeholder,
     row_dots,
     row_sums,
-    scaled,
     second_gradients,
     standard_rows,
     statistics_dtype,
     sum_of,
     tangent,
+    times_weight,
     total,
 )
 
@@ -78,7 +78,7 @@ class NativeLayerNorm(Block):
         shape = input.shape
         lead = shape[: len(shape) - nd]
         rows = (math.prod(lead), math.prod(shape[len(lead) :]))
-        out, mean, r = standard_rows(xp, dense(xp, input).reshape(rows), eps)
+        out, mean, r = standard_rows(xp, dense_single(xp, input).reshape(rows), eps)
         if weight is not None:
             out *= weight.reshape(-1)
         if bias is not None:
@@ -130,8 +130,8 @@ class NativeLayerNormBackward(Block):
         length = math.prod(shape[len(shape) - nd :])
         mean, r = half_as_single(stats).reshape(2, -1, 1)
         rows = (len(r), length)
-        grad = dense(xp, grad_output).reshape(rows)
-        hat = dense(xp, input).reshape(rows) - mean
+        grad = dense_single(xp, grad_output).reshape(rows)
+        hat = dense_single(xp, input).reshape(rows) - mean
         hat *= r
         along = grad * hat
         to_weight = to_bias = None
@@ -241,7 +241,7 @@ def check_affine(name: str, position: int, shape: Any, parameter: Any, kind: str
         )
 
 
-def is_plain(input: Any, shape: Any, weight: Any, bias: Any) -> bool:
+def is_well_formed(input: Any, shape: Any, weight: Any, bias: Any) -> bool:
     """Whether everything fits, so that there is nothing to refuse."""
     if type(shape) is not tuple or not shape or not isinstance(input, TensorBase):
         return False
@@ -260,7 +260,7 @@ def is_plain(input: Any, shape: Any, weight: Any, bias: Any) -> bool:
 def normalized(
     name: str, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float
 ) -> Any:
-    if is_plain(input, normalized_shape, weight, bias):
+    if is_well_formed(input, normalized_shape, weight, bias):
         nd = len(normalized_shape)
     else:
         if isinstance(normalized_shape, (tuple, list)) and normalized_shape:
@@ -373,7 +373,7 @@ class FusedRmsNorm(Block):
         shape = input.shape
         lead = shape[: len(shape) - nd]
         length = math.prod(shape[len(lead) :])
-        rows = dense(xp, input).reshape(math.prod(lead), length)
+        rows = dense_single(xp, input).reshape(math.prod(lead), length)
         r = 1 / xp.sqrt(row_dots(xp, rows, rows) / length + eps)
         out = rows * r[:, None]
         if weight is not None:
@@ -419,8 +419,8 @@ class FusedRmsNormBackward(Block):
         inside = shape[len(shape) - nd :]
         r = half_as_single(rstd).reshape(-1, 1)
         rows = (len(r), math.prod(inside))
-        grad = dense(xp, grad_output).reshape(rows)
-        hat = dense(xp, input).reshape(rows) * r
+        grad = dense_single(xp, grad_output).reshape(rows)
+        hat = dense_single(xp, input).reshape(rows) * r
         out, to_weight = grad, None
         if weight is not None:
             to_weight = cast_value(column_sums(xp, grad * hat), weight.dtype).reshape(inside)
@@ -435,11 +435,11 @@ class FusedRmsNormBackward(Block):
         u, v = grad
         v = None if weight is None else v
         seen = None if u is None else s.r * s.project(u)
-        to_grad = sum_of(scaled(seen, weight), None if v is None else v * s.x)
+        to_grad = sum_of(times_weight(seen, weight), None if v is None else v * s.x)
         to_weight = None
         to_input = None if v is None else s.r * s.project(v * grad_output)
         if u is not None:
-            g = scaled(grad_output, weight)
+            g = times_weight(grad_output, weight)
             a, c = s.mean(g * s.x), s.mean(u * s.x)
             k = s.mean(u * g) - a * c
             to_input = sum_of(to_input, -(s.r * s.r) * (k * s.x + s.project(a * u + c * g)))
@@ -490,7 +490,7 @@ def is_fused(input: Any, weight: Any) -> bool:
     """Whether PyTorch has one kernel for this."""
     if STATE.device_type is None or input.is_complex():
         return False
-    array = memory_of(input)
+    array = physical_array(input)
     if type(array) is not STATE.device_type or by_channels_last(array):
         return False
     return weight is None or weight.dtype == input.dtype

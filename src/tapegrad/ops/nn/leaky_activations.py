@@ -12,6 +12,7 @@ from ...autograd.inplace import write
 from ...core.arguments import cast_value
 from ...core.base import TensorBase, quiet, wrap
 from ...core.rounding import half_as_single
+from ...core.strides import contiguous
 from ...core.transforms.batched_random import of_tensors
 from ...core.transforms.levels import BATCHES
 from ...errors import must_be_tensor
@@ -23,7 +24,7 @@ from ..draws.generators import place_of, stream_of
 from ..draws.streams import unit53
 from ..pointwise.branchless import keep, pick
 from .piecewise_linear import Corners
-from .smooth_activations import Activation, dense, number_of, real
+from .smooth_activations import Activation, number_of, real
 
 # ruff: noqa: N805
 
@@ -134,7 +135,9 @@ class WithNoise(Activation):
     plain_tensors = ("noise",)
 
     def fwd(xp, input, noise):
-        return cast_value(dense(xp, half_as_single(input)) * half_as_single(noise), input.dtype)
+        return cast_value(
+            contiguous(xp, half_as_single(input)) * half_as_single(noise), input.dtype
+        )
 
     def d_input(F, grad, noise):
         return F.rrelu_with_noise_backward(grad, noise)
@@ -179,7 +182,7 @@ class RreluOnAverage(Leaky):
     aten = None
 
     def fwd(xp, input, slope):
-        return leaky(xp, dense(xp, input), slope)
+        return leaky(xp, contiguous(xp, input), slope)
 
 
 @op
@@ -190,7 +193,7 @@ class RreluOnAverageWrite(LeakyWritten):
     aten = None
 
     def fwd(xp, input, slope):
-        return leaky(xp, dense(xp, input), slope)
+        return leaky(xp, contiguous(xp, input), slope)
 
 
 def draw_slopes(input: Any, lower: float, upper: float, generator: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
-from ...core.transforms.batched import left_to_device, memory_of
+from ...core.transforms.batched import left_to_device, physical_array
 from ...errors import must_be_tensor
 from ...kernels.cpu import KERNELS
 from ..block import SINGLE, Autocast, Block, Case, api, op
@@ -139,6 +139,7 @@ class NllLoss(ClassLoss):
     aten = "nll_loss_forward"
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
     gradient_text = {"input": "-grad * weight / n at [target], else 0"}
+    nonfinite = "no_labels"
 
 
 @op
@@ -216,7 +217,7 @@ def ignored(labels: Any, classes: int, ignore_index: int) -> int | None:
     """`ignore_index` if a target may be it; raises for targets that are no classes."""
     if left_to_device(labels, 0, classes, ignore_index):
         return ignore_index
-    target = memory_of(labels)  # under vmap, of all entries
+    target = physical_array(labels)  # under vmap, of all entries
     if not target.size:
         return None
     if are_below(target, classes):
@@ -359,7 +360,7 @@ def nll_loss(
 # ---------------------------------------------------------------------- cross_entropy
 
 
-def is_plain(input: Any, target: Any) -> bool:
+def is_rows_of_classes(input: Any, target: Any) -> bool:
     """Rows of float classes and as many targets: nothing to refuse but classes out of range."""
     if not isinstance(input, TensorBase) or not isinstance(target, TensorBase):
         return False
@@ -401,7 +402,7 @@ def cross_entropy(
     tensor(0.2201)
     """
     how = _reduction.known_reduction(_reduction.chosen(reduction, size_average, reduce))
-    if weight is None and label_smoothing == 0 and is_plain(input, target):
+    if weight is None and label_smoothing == 0 and is_rows_of_classes(input, target):
         known = ignored(target, input._array.shape[1], ignore_index)
         scores = apply(LogSoftmax, (input,), (1,))
         return apply(NllLoss, (scores, target, None), (how, known))

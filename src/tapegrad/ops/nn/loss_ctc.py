@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arguments import REDUCTIONS
 from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase, wrap
 from ...core.dispatch import apply
@@ -19,7 +20,7 @@ from ..block.batching import join, lift, part
 from ..block.checks import invalid_call, not_implemented
 from ..block.public import public
 from . import reduction as _reduction
-from .loss_pointwise import BY_NUMBER, by_number
+from .loss_pointwise import by_number
 
 # Kernels get targets in rows, one per sequence; what stands behind a row's length is not read.
 # ruff: noqa: N805
@@ -198,6 +199,7 @@ class CtcLossBackward(Block):
     node = "NotImplemented"
     aten = "_ctc_loss_backward"
     public = False
+    nearest = "first-order gradients only: create_graph=False"
 
     def fwd(
         xp,
@@ -436,7 +438,7 @@ def ctc_loss(
     >>> nn.functional.ctc_loss(log_probs, tensor([[1]]), tensor([2]), tensor([1]))
     tensor(0.2877)
     """
-    how = BY_NUMBER.index(_reduction.known_reduction(reduction))
+    how = REDUCTIONS.index(_reduction.known_reduction(reduction))
     return ctc_loss_by_number(
         log_probs, targets, input_lengths, target_lengths, blank, how, zero_infinity
     )

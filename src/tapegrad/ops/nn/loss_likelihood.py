@@ -6,11 +6,11 @@ import math
 import warnings
 from typing import Any
 
-from ...core.arguments import cast_value
+from ...core.arguments import REDUCTIONS, cast_value
 from ...core.dispatch import apply
 from ...core.python_dispatch import looks_at_values
 from ...core.rounding import half_as_single
-from ...core.transforms.batched import known_values, memory_of
+from ...core.transforms.batched import known_values, physical_array
 from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
@@ -20,7 +20,6 @@ from ..pointwise.arithmetic import refuse_bools
 from ..pointwise.with_number import add_number, mul_number
 from . import reduction as _reduction
 from .loss_pointwise import (
-    BY_NUMBER,
     by_number,
     check_fits,
     chosen,
@@ -192,7 +191,7 @@ def is_probability(t: Any) -> bool:
 
 @looks_at_values
 def has_negative(t: Any) -> bool:
-    return bool((memory_of(t) < 0).any())
+    return bool((physical_array(t) < 0).any())
 
 
 def check_weight(shape: tuple[int, ...], full: tuple[int, ...]) -> None:
@@ -409,7 +408,7 @@ def kl_div(
                 stacklevel=3,
             )
         how = "sum" if reduction == "batchmean" else _reduction.known_reduction(reduction)
-    loss = kl_div_by_number(input, target, BY_NUMBER.index(how), log_target=log_target)
+    loss = kl_div_by_number(input, target, REDUCTIONS.index(how), log_target=log_target)
     return loss / input.size(0) if reduction == "batchmean" and input.dim() else loss
 
 
@@ -473,9 +472,9 @@ def poisson_nll_loss(
     tensor(0.8591)
     """
     how = _reduction.chosen(reduction, size_average, reduce)
-    if how not in _reduction.REDUCTIONS:
+    if how not in REDUCTIONS:
         raise ValueError(f"{how} is not a valid value for reduction")
-    return poisson_nll_loss_by_number(input, target, log_input, full, eps, BY_NUMBER.index(how))
+    return poisson_nll_loss_by_number(input, target, log_input, full, eps, REDUCTIONS.index(how))
 
 
 @api(
@@ -514,7 +513,7 @@ def gaussian_nll_loss(
             var = var.unsqueeze(-1)
         elif not one_is_shared(input.size(), var.size()):
             raise ValueError("var is of incorrect size")
-    if reduction not in _reduction.REDUCTIONS:
+    if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not valid")
     var = var.clone()
     with public.no_grad():

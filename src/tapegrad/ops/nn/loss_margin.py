@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arguments import REDUCTIONS
 from ...core.dispatch import apply
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
@@ -18,7 +19,6 @@ from ..block.samples import Draw, Index
 from ..pointwise.with_number import add_number, sub_number
 from . import reduction as _reduction
 from .loss_pointwise import (
-    BY_NUMBER,
     by_number,
     chosen,
     collected,
@@ -321,7 +321,7 @@ def multilabel_soft_margin_loss(
     if weight is not None:
         losses = losses * weight
     losses = losses.sum(input.dim() - 1) / input.size(input.dim() - 1)
-    if how not in _reduction.REDUCTIONS:
+    if how not in REDUCTIONS:
         raise ValueError(f"{how} is not valid")
     return _reduction.apply(losses, how)
 
@@ -377,7 +377,7 @@ def hinge_embedding_loss(
     tensor(0.6500)
     """
     how = chosen(reduction, size_average, reduce)
-    return hinge_embedding_loss_by_number(input, target, margin, BY_NUMBER.index(how))
+    return hinge_embedding_loss_by_number(input, target, margin, REDUCTIONS.index(how))
 
 
 @api(
@@ -433,7 +433,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return margin_ranking_loss_by_number(input1, input2, target, margin, BY_NUMBER.index(how))
+    return margin_ranking_loss_by_number(input1, input2, target, margin, REDUCTIONS.index(how))
 
 
 TINY = 1e-12  # keeps the length of a zero vector from being zero
@@ -500,7 +500,7 @@ def cosine_embedding_loss(
     tensor(1.)
     """
     how = chosen(reduction, size_average, reduce)
-    return cosine_embedding_loss_by_number(input1, input2, target, margin, BY_NUMBER.index(how))
+    return cosine_embedding_loss_by_number(input1, input2, target, margin, REDUCTIONS.index(how))
 
 
 # ---------------------------------------------------------------------- between triplets
@@ -593,7 +593,7 @@ def triplet_margin_loss(
     how = chosen(reduction, size_average, reduce)
     check_margin(margin)
     return triplet_margin_loss_by_number(
-        anchor, positive, negative, margin, p, eps, swap, BY_NUMBER.index(how)
+        anchor, positive, negative, margin, p, eps, swap, REDUCTIONS.index(how)
     )
 
 
@@ -623,7 +623,7 @@ def triplet_margin_with_distance_loss(
     ... )
     tensor(2.)
     """
-    if reduction not in _reduction.REDUCTIONS:
+    if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     check_margin(margin)
     check_triplet(anchor, positive, negative)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...core.arguments import cast_value
+from ...core.arguments import REDUCTIONS, cast_value
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.modes import MODES
@@ -27,8 +27,6 @@ from . import reduction as _reduction
 
 # ---------------------------------------------------------------------- shared by all losses
 
-BY_NUMBER = ("none", "mean", "sum")  # how the functions in `torch` spell a reduction
-
 
 def by_number(function: str, reduction: Any) -> str:
     """The reduction that a number stands for; numbers that stand for none reduce nothing."""
@@ -36,7 +34,7 @@ def by_number(function: str, reduction: Any) -> str:
         raise TypeError(
             f"{function}(): argument 'reduction' must be int, not {type(reduction).__name__}"
         )
-    return BY_NUMBER[reduction] if 0 <= reduction < 3 else "none"
+    return REDUCTIONS[reduction] if 0 <= reduction < 3 else "none"
 
 
 def chosen(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
@@ -237,7 +235,7 @@ def weighted(losses: Any, weight: Any, input: Any, reduction: str, by_weight: bo
     found = losses() * weight
     if reduction == "mean" and by_weight:
         return found.sum() / weight.sum()
-    if reduction not in BY_NUMBER:
+    if reduction not in REDUCTIONS:
         raise ValueError(
             f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'."
         )

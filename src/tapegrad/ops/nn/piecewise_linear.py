@@ -172,6 +172,7 @@ class Hardswish(Activation):
     """hardswish(input) -> Tensor: `x * hardsigmoid(x)`."""
 
     aten = "hardswish"
+    onnx = "HardSwish"
 
     def fwd(xp, input):
         x = real(input, "hardswish_cpu")

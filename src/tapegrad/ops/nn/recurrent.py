@@ -130,6 +130,7 @@ class RnnLayer(Block):
     tensors = ("input", "hx", "weight")
     leading = (2, 2, 2)
     public = False
+    onnx = "RNN"
 
     def fwd(xp, input, hx, weight, relu, sizes, turned):
         out = xp.array(half_as_single(input), order="C")
@@ -213,6 +214,7 @@ class LstmLayer(Block):
     leading = (2, 2, 2, 2, 2)
     partial = True
     public = False
+    onnx = "LSTM"
 
     def fwd(xp, input, hx, cx, weight, proj, sizes, turned):
         gates = xp.array(half_as_single(input), order="C")
@@ -338,6 +340,7 @@ class GruLayer(Block):
     leading = (2, 2, 2, 1)
     partial = True
     public = False
+    onnx = "GRU"
 
     def fwd(xp, input, hx, weight, bias, sizes, turned):
         x = half_as_single(input)

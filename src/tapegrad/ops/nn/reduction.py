@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ...core.arguments import REDUCTIONS
 from ...errors.models import explain_loss_made_with_tensors
-
-REDUCTIONS = ("none", "mean", "sum")
 
 
 def known_reduction(reduction: str) -> str:

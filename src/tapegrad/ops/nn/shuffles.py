@@ -81,6 +81,7 @@ class NativeChannelShuffle(Dealt):
 
     node = "torch::autograd::NotImplemented"
     aten = "native_channel_shuffle"
+    nearest = "x.view(n, g, c // g, h, w).transpose(1, 2).reshape(n, c, h, w)"
 
     def d_input(F, grad):
         raise RuntimeError("derivative for aten::native_channel_shuffle is not implemented")

@@ -13,6 +13,7 @@ from ...core.arguments import cast_value
 from ...core.base import TensorBase
 from ...core.python_dispatch import read_values
 from ...core.rounding import half_as_single
+from ...core.strides import contiguous
 from ..block import AS_IS, SINGLE, Autocast, Case, Elementwise, api, apply, op
 from ..block.checks import OUT_FOUND, is_number, not_implemented
 from ..block.samples import Draw, unary_cases
@@ -42,11 +43,6 @@ def real(x: Any, kernel: str) -> Any:
     if x.dtype.kind not in "fV":
         raise not_implemented(kernel, dtypes.of(x.dtype))
     return half_as_single(x)
-
-
-def dense(xp: Any, x: Any) -> Any:
-    """`x` in the order of its elements, as a few kernels of PyTorch's have their results."""
-    return x if x.flags.c_contiguous else xp.ascontiguousarray(x)
 
 
 def number_of(function: str, argument: str, position: int, value: Any, kind: str = "Number") -> Any:
@@ -483,6 +479,7 @@ class Mish(Activation):
     """mish(input) -> Tensor: `x * tanh(softplus(x))`."""
 
     aten = "mish"
+    onnx = "Mish"
 
     def fwd(xp, input):
         x = real(input, "mish_cpu")
@@ -602,7 +599,7 @@ class LogSigmoid(Activation):
     aten = "log_sigmoid_forward"
 
     def fwd(xp, input):
-        x = dense(xp, real(input, "log_sigmoid_cpu"))
+        x = contiguous(xp, real(input, "log_sigmoid_cpu"))
         return cast_value(xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x))), input.dtype)
 
     def d_input(F, grad, input):

@@ -63,20 +63,20 @@ def sum_of(*parts: Any) -> Any:
     return found
 
 
-def scaled(z: Any, weight: Any) -> Any:
+def times_weight(z: Any, weight: Any) -> Any:
     return z if weight is None or z is None else z * weight
 
 
 def tangent(s: Standardized, weight: Any, t_x: Any, t_weight: Any, t_bias: Any) -> Any:
     """The change of x̂ * weight + bias."""
-    moved = None if t_x is None else scaled(s.r * s.project(t_x), weight)
+    moved = None if t_x is None else times_weight(s.r * s.project(t_x), weight)
     turned = None if t_weight is None else s.x * t_weight
     return sum_of(moved, turned, t_bias)
 
 
 def gradients(s: Standardized, grad: Any, weight: Any, across: tuple[int, ...]) -> Any:
     """Those of input, weight and bias; the last two are summed over the dimensions `across`."""
-    to_input = s.r * s.project(scaled(grad, weight))
+    to_input = s.r * s.project(times_weight(grad, weight))
     return to_input, total(s.F, grad * s.x, across), total(s.F, grad, across)
 
 
@@ -89,11 +89,11 @@ def second_gradients(
     """
     u, v, w = pulls
     seen = None if u is None else s.r * s.project(u)
-    to_grad = sum_of(scaled(seen, weight), None if v is None else v * s.x, w)
+    to_grad = sum_of(times_weight(seen, weight), None if v is None else v * s.x, w)
     to_weight = None if u is None or weight is None else total(s.F, grad * seen, across)
     to_input = None if v is None else s.r * s.project(v * grad)
     if u is not None and s.over:
-        g = scaled(grad, weight)
+        g = times_weight(grad, weight)
         a, c = s.mean(g * s.x), s.mean(u * s.x)
         k = s.mean(u * g) - s.mean(u) * s.mean(g) - a * c
         to_input = sum_of(to_input, -(s.r * s.r) * (k * s.x + s.project(a * u + c * g)))
@@ -111,11 +111,11 @@ def gradient_tangents(
 ) -> Any:
     """How the three results of `gradients` change."""
     F = s.F
-    t_g = sum_of(scaled(t_grad, weight), None if t_weight is None else grad * t_weight)
+    t_g = sum_of(times_weight(t_grad, weight), None if t_weight is None else grad * t_weight)
     to_input = None if t_g is None else s.r * s.project(t_g)
     t_hat = None if t_x is None else s.r * s.project(t_x)
     if t_x is not None and s.over:
-        g = scaled(grad, weight)
+        g = times_weight(grad, weight)
         steeper = -(s.r * s.r) * s.mean(s.x * t_x) * s.project(g)
         bent = t_hat * s.mean(g * s.x) + s.x * s.mean(g * t_hat)
         to_input = sum_of(to_input, steeper - s.r * bent)
@@ -180,7 +180,7 @@ def standard_rows(xp: Any, rows: Any, eps: float) -> tuple[Any, Any, Any]:
     return out, mean, r
 
 
-def dense(xp: Any, x: Any) -> Any:
+def dense_single(xp: Any, x: Any) -> Any:
     """Contiguous, and not in half precision."""
     return xp.ascontiguousarray(half_as_single(x))
 

@@ -11,7 +11,7 @@ from ...autograd.inplace import bump, write
 from ...core import promote
 from ...core.arguments import cast_value
 from ...core.base import F32, F64, STATE, TensorBase
-from ...core.dispatch import apply, binary, unary
+from ...core.dispatch import apply, binary, is_written_plainly, unary
 from ...core.modes import MODES
 from ...core.python_dispatch import ACTIVE
 from ...core.rounding import half_as_single
@@ -57,6 +57,9 @@ class Mul(Arithmetic):
     linear = True
     vmap_write = "inplace arithmetic"
     foreach = "binary"
+    sign = "*"
+    onnx = "Mul"
+    nonfinite = "product"
     fwd = ufunc("multiply")
 
     def d_input(F, grad, other):
@@ -73,6 +76,9 @@ class Add(Arithmetic):
     aten = "add.Tensor"
     public = False
     vmap_write = None
+    sign = "+"
+    onnx = "Add"
+    nonfinite = "difference"
     fwd = ufunc("add")
 
     def d_input(F, grad):
@@ -99,6 +105,8 @@ class AddAlpha(Arithmetic):
     aten = "add.Tensor"
     public = False
     vmap_write = None
+    onnx = "Add"
+    nonfinite = "difference"
 
     def fwd(xp, input, other, alpha):
         if type(alpha) is float and same_floats(input, other):
@@ -129,9 +137,7 @@ def add_quietly(t: Any, other: Any, alpha: float) -> bool:
     """`t.add_(other, alpha=alpha)` as optimizers call it, under no_grad; False if it is not so."""
     if MODES.records or not isinstance(t, TensorBase) or not isinstance(other, TensorBase):
         return False
-    if t._special or other._special or t._view_of is not None or ACTIVE.modes:
-        return False
-    if t._cell is not None and t._cell.inference:
+    if t._special or other._special or ACTIVE.modes or not is_written_plainly(t, False):
         return False
     x, y = t._array, other._array
     if not same_floats(x, y) or x.shape != y.shape or not x.flags.c_contiguous:
@@ -201,6 +207,9 @@ class Sub(Arithmetic):
     public = False
     guard = refuse_bools
     vmap_write = "inplace arithmetic"
+    sign = "-"
+    onnx = "Sub"
+    nonfinite = "difference"
     fwd = ufunc("subtract")
 
     def d_input(F, grad):
@@ -219,6 +228,8 @@ class SubAlpha(Arithmetic):
     public = False
     guard = refuse_bools
     vmap_write = "inplace arithmetic"
+    onnx = "Sub"
+    nonfinite = "difference"
 
     def fwd(xp, input, other, alpha):
         out = xp.subtract(half_as_single(input), scaled(xp, half_as_single(other), alpha))
@@ -338,6 +349,8 @@ class Neg(Elementwise):
     out_dtype = OUT_FOUND
     keeps_finite = True
     foreach = "unary"
+    sign = "-"
+    onnx = "Neg"
     fwd = ufunc("negative")
 
     def d_input(F, grad):
@@ -367,6 +380,9 @@ class Div(Arithmetic):
     dtype = PROMOTE_FLOAT
     public = False
     vmap_write = "inplace arithmetic"
+    sign = "/"
+    onnx = "Div"
+    nonfinite = "division"
     fwd = ufunc("true_divide")
 
     def d_input(F, grad, other):
@@ -412,6 +428,7 @@ class DivMode(Arithmetic):
     aten = "div.Tensor_mode"
     public = False
     formula = "mode(input / other)"
+    nonfinite = "division"
 
     def fwd(xp, input, other, mode):
         return quotient(xp, input, other, mode)
@@ -470,6 +487,8 @@ class Reciprocal(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("reciprocal_",)
     foreach = "unary"
+    onnx = "Reciprocal"
+    nonfinite = "division"
     samples = unary_cases(low=0.3)
     fwd = ufunc("reciprocal")
 
@@ -490,6 +509,7 @@ class FloorDivide(Arithmetic):
     """
 
     node = "torch::autograd::NotImplemented"
+    nearest = "torch.div for the quotient itself: rounding has no slope"
 
     def fwd(xp, input, other):
         return quotient(xp, input, other, "floor")

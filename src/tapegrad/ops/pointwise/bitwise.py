@@ -43,6 +43,8 @@ class BitwiseAnd(Bits):
 
     aten = "bitwise_and.Tensor"
     guard = not_for("bitwise_and_cpu", FLOATING, COMPLEX)
+    sign = "&"
+    onnx = "And"
     fwd = ufunc("bitwise_and")
 
 
@@ -62,6 +64,8 @@ class BitwiseOr(Bits):
 
     aten = "bitwise_or.Tensor"
     guard = not_for("bitwise_or_cpu", FLOATING, COMPLEX)
+    sign = "|"
+    onnx = "Or"
     fwd = ufunc("bitwise_or")
 
 
@@ -81,6 +85,7 @@ class BitwiseXor(Bits):
 
     aten = "bitwise_xor.Tensor"
     guard = not_for("bitwise_xor_cpu", FLOATING, COMPLEX)
+    onnx = "Xor"
     fwd = ufunc("bitwise_xor")
 
 
@@ -107,6 +112,7 @@ class BitwiseNot(Block):
     inplace = True
     out_dtype = OUT_FOUND
     undifferentiable = "it works on integers"
+    onnx = "Not"
     samples = [Case(NUMBERS), Case(Index([True, False])), Case(Index(4))]
     guard = not_for("bitwise_not_cpu", FLOATING, COMPLEX)
     fwd = ufunc("invert")

@@ -55,6 +55,8 @@ class Eq(Comparison):
     aten = "eq.Tensor"
     guard = tensor_first("eq")
     written_name = "EqBackward1"
+    sign = "=="
+    onnx = "Equal"
     fwd = ufunc("equal")
 
 
@@ -70,6 +72,7 @@ class Ne(Comparison):
     guard = tensor_first("ne")
     written_name = "NeBackward1"
     aliases = ("not_equal",)
+    sign = "!="
     fwd = ufunc("not_equal")
 
 
@@ -85,6 +88,8 @@ class Lt(Comparison):
     written_name = "LtBackward1"
     aliases = ("less",)
     guard = tensor_first("lt", not_for("lt_cpu", COMPLEX))
+    sign = "<"
+    onnx = "Less"
     fwd = ufunc("less")
 
 
@@ -100,6 +105,8 @@ class Le(Comparison):
     written_name = "LeBackward1"
     aliases = ("less_equal",)
     guard = tensor_first("le", not_for("le_cpu", COMPLEX))
+    sign = "<="
+    onnx = "LessOrEqual"
     fwd = ufunc("less_equal")
 
 
@@ -115,6 +122,8 @@ class Gt(Comparison):
     written_name = "GtBackward1"
     aliases = ("greater",)
     guard = tensor_first("gt", not_for("gt_cpu", COMPLEX))
+    sign = ">"
+    onnx = "Greater"
     fwd = ufunc("greater")
 
 
@@ -130,6 +139,8 @@ class Ge(Comparison):
     written_name = "GeBackward1"
     aliases = ("greater_equal",)
     guard = tensor_first("ge", not_for("ge_cpu", COMPLEX))
+    sign = ">="
+    onnx = "GreaterOrEqual"
     fwd = ufunc("greater_equal")
 
 
@@ -156,6 +167,7 @@ class LogicalAnd(Logical):
     tensor([ True, False])
     """
 
+    onnx = "And"
     fwd = ufunc("logical_and")
 
     def call(input, other, *, run=None):
@@ -171,6 +183,7 @@ class LogicalOr(Logical):
     tensor([ True, False])
     """
 
+    onnx = "Or"
     fwd = ufunc("logical_or")
 
     def call(input, other, *, run=None):
@@ -186,6 +199,7 @@ class LogicalXor(Logical):
     tensor([False,  True])
     """
 
+    onnx = "Xor"
     fwd = ufunc("logical_xor")
 
     def call(input, other, *, run=None):
@@ -205,6 +219,7 @@ class LogicalNot(Block):
     inplace = True
     silent = True
     undifferentiable = "the result is a bool"
+    onnx = "Not"
     fwd = ufunc("logical_not")
 
 

@@ -86,6 +86,7 @@ class Where(Block):
     elementwise = True
     public = False
     keeps_finite = True
+    leaves_out = True
 
     def fwd(xp, condition, input, other):
         return choose(xp, condition, input, other)
@@ -184,6 +185,7 @@ class Maximum(Order):
     """
 
     guard = no_complex_order("maximum")
+    onnx = "Max"
     fwd = ufunc("maximum")
 
     def call(input, other):
@@ -206,6 +208,7 @@ class Minimum(Order):
     """
 
     guard = no_complex_order("minimum")
+    onnx = "Min"
     fwd = ufunc("minimum")
 
     def call(input, other):
@@ -389,6 +392,7 @@ class ClampMin(Elementwise):
     public = False
     guard = not_for("maximum_cpu", COMPLEX)
     vmap_write = "inplace arithmetic"
+    onnx = "Max"
     fwd = ufunc("maximum")
 
     def d_input(F, grad, input, low):
@@ -409,6 +413,7 @@ class ClampMax(Elementwise):
     public = False
     guard = not_for("minimum_cpu", COMPLEX)
     vmap_write = "inplace arithmetic"
+    onnx = "Min"
     fwd = ufunc("minimum")
 
     def d_input(F, grad, input, high):
@@ -662,6 +667,7 @@ class Addcdiv(ThreeTensors):
     guard = no_integer_division
     autocast = Autocast(gpu=WIDEST)
     foreach = "combined"
+    nonfinite = "division"
     samples = [
         Case(Draw(3), Draw(3), Draw(3, low=0.5)),
         Case(Draw(2, 1), Draw(3), Draw(2, 3, low=0.5), value=-0.5),

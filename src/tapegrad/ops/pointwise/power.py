@@ -91,6 +91,8 @@ class PowScalar(Elementwise):
     dtype = PROMOTE
     public = False
     formula = "input ** exponent"
+    onnx = "Pow"
+    nonfinite = "power"
 
     def fwd(xp, input, exponent):
         return power(xp, input, exponent)
@@ -128,6 +130,9 @@ class Pow(Elementwise):
     public = False
     guard = not_for("pow", BOOL)
     autocast = Autocast(gpu=SINGLE)
+    sign = "**"
+    onnx = "Pow"
+    nonfinite = "power"
 
     def fwd(xp, input, exponent):
         if input.dtype.kind in "iu":
@@ -151,6 +156,7 @@ class PowOf(Elementwise):
     aten = "pow.Scalar"
     dtype = PROMOTE
     public = False
+    nonfinite = "power"
 
     def fwd(xp, exponent, base):
         dtype = promote.scalar_result(exponent, base)

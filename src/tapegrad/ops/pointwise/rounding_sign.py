@@ -15,7 +15,7 @@ from ...core.modes import MODES
 from ...core.python_dispatch import same_always
 from ...core.rounding import half_as_single
 from ...core.rule_functions import RAW
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ..block import APIS, PROMOTE, Case, Elementwise, api, apply, helper, op, ufunc
 from ..block.checks import (
     BOOL,
@@ -67,6 +67,7 @@ class Abs(Same):
     out_dtype = OUT_FOUND
     keeps_finite = True
     foreach = "unary"
+    onnx = "Abs"
     fwd = ufunc("absolute")
 
     def call(input, *, run=None):
@@ -108,6 +109,7 @@ class Sign(Flat):
     out_dtype = OUT_FOUND
     keeps_finite = True
     foreach = "unary"
+    onnx = "Sign"
 
     def fwd(xp, input):
         return sign_of(xp, input)
@@ -258,7 +260,7 @@ def filled_like(x: Any, value: Any) -> Any:
         return same_always(wrap(np.full_like(array, value)))
     if type(array) is STATE.device_type:
         return wrap(xp_of(array).full_like(array, value))
-    return wrap(xp_of(memory_of(x)).full(array.shape, value, array.dtype))
+    return wrap(xp_of(physical_array(x)).full(array.shape, value, array.dtype))
 
 
 helper("zeros_like", np.zeros_like, lambda x: filled_like(x, 0))
@@ -380,6 +382,7 @@ class Floor(Rounding):
 
     guard = whole("floor")
     inplace_functions = ("floor_",)
+    onnx = "Floor"
     fwd = rounding("floor")
 
 
@@ -393,6 +396,7 @@ class Ceil(Rounding):
 
     guard = whole("ceil")
     inplace_functions = ("ceil_",)
+    onnx = "Ceil"
     fwd = rounding("ceil")
 
 
@@ -417,6 +421,7 @@ class Round(Flat):
     aten = "round"
     public = False
     guard = not_for("round_vml_cpu", BOOL, COMPLEX)
+    onnx = "Round"
     fwd = rounding("rint")
 
 
@@ -502,6 +507,7 @@ class Relu(Same):
     guard = relu_domain
     inplace_functions = ("relu_",)
     keeps_finite = True
+    onnx = "Relu"
 
     def fwd(xp, input):
         # A scalar of the same dtype spares NumPy the conversion of a Python number.

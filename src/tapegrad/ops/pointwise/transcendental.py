@@ -31,6 +31,8 @@ class Sqrt(Elementwise):
 
     inplace_functions = ("sqrt_",)
     foreach = "unary"
+    onnx = "Sqrt"
+    nonfinite = "square_root"
     samples = unary_cases(low=0.2)
     fwd = ufunc("sqrt")
 
@@ -49,6 +51,7 @@ class Rsqrt(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("rsqrt_",)
     foreach = "unary"
+    nonfinite = "square_root"
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -72,6 +75,8 @@ class Exp(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("exp_",)
     foreach = "unary"
+    onnx = "Exp"
+    nonfinite = "exponential"
     fwd = ufunc("exp")
 
     def d_input(F, grad, out):
@@ -88,6 +93,7 @@ class Exp2(Elementwise):
 
     inplace_functions = ("exp2_",)
     aliases = ("special.exp2",)
+    nonfinite = "exponential"
 
     def fwd(xp, input):
         if input.dtype.kind == "c":
@@ -110,6 +116,7 @@ class Expm1(Elementwise):
     inplace_functions = ("expm1_",)
     aliases = ("special.expm1",)
     foreach = "unary"
+    nonfinite = "exponential"
     fwd = ufunc("expm1")
 
     def d_input(F, grad, out):
@@ -127,6 +134,8 @@ class Log(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("log_",)
     foreach = "unary"
+    onnx = "Log"
+    nonfinite = "logarithm"
     samples = unary_cases(low=0.2)
     fwd = ufunc("log")
 
@@ -145,6 +154,7 @@ class Log2(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("log2_",)
     foreach = "unary"
+    nonfinite = "logarithm"
     samples = unary_cases(low=0.2)
     fwd = ufunc("log2")
 
@@ -163,6 +173,7 @@ class Log10(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("log10_",)
     foreach = "unary"
+    nonfinite = "logarithm"
     samples = unary_cases(low=0.2)
 
     def fwd(xp, input):
@@ -187,6 +198,7 @@ class Log1p(Elementwise):
     inplace_functions = ("log1p_",)
     aliases = ("special.log1p",)
     foreach = "unary"
+    nonfinite = "logarithm"
     samples = unary_cases(low=-0.7)
     fwd = ufunc("log1p")
 
@@ -250,6 +262,7 @@ class Sin(Elementwise):
     inplace_functions = ("sin_",)
     keeps_finite = True
     foreach = "unary"
+    onnx = "Sin"
     fwd = ufunc("sin")
 
     def d_input(F, grad, input):
@@ -267,6 +280,7 @@ class Cos(Elementwise):
     inplace_functions = ("cos_",)
     keeps_finite = True
     foreach = "unary"
+    onnx = "Cos"
     fwd = ufunc("cos")
 
     def d_input(F, grad, input):
@@ -284,6 +298,7 @@ class Tan(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("tan_",)
     foreach = "unary"
+    onnx = "Tan"
     samples = unary_cases(low=-1.2, high=1.2)
     fwd = ufunc("tan")
 
@@ -303,6 +318,8 @@ class Asin(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("asin_", "arcsin_")
     foreach = "unary"
+    onnx = "Asin"
+    nonfinite = "inverse_sine"
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arcsin")
 
@@ -322,6 +339,8 @@ class Acos(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("acos_", "arccos_")
     foreach = "unary"
+    onnx = "Acos"
+    nonfinite = "inverse_sine"
     samples = unary_cases(low=-0.9, high=0.9)
     fwd = ufunc("arccos")
 
@@ -340,6 +359,7 @@ class Atan(Elementwise):
     aliases = ("arctan",)
     inplace_functions = ("atan_", "arctan_")
     foreach = "unary"
+    onnx = "Atan"
     fwd = ufunc("arctan")
 
     def d_input(F, grad, input):
@@ -389,6 +409,8 @@ class Sinh(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("sinh_",)
     foreach = "unary"
+    onnx = "Sinh"
+    nonfinite = "exponential"
     fwd = ufunc("sinh")
 
     def d_input(F, grad, input):
@@ -406,6 +428,8 @@ class Cosh(Elementwise):
     autocast = Autocast(gpu=SINGLE)
     inplace_functions = ("cosh_",)
     foreach = "unary"
+    onnx = "Cosh"
+    nonfinite = "exponential"
     fwd = ufunc("cosh")
 
     def d_input(F, grad, input):
@@ -423,6 +447,7 @@ class Tanh(Elementwise):
     inplace_functions = ("tanh_",)
     keeps_finite = True
     foreach = "unary"
+    onnx = "Tanh"
     fwd = ufunc("tanh")
 
     def d_input(F, grad, out):
@@ -467,6 +492,7 @@ class Asinh(Elementwise):
     written_name = "AsinhBackward1"
     aliases = ("arcsinh",)
     inplace_functions = ("asinh_", "arcsinh_")
+    onnx = "Asinh"
     fwd = ufunc("arcsinh")
 
     def d_input(F, grad, input):
@@ -484,6 +510,8 @@ class Acosh(Elementwise):
     written_name = "AcoshBackward1"
     aliases = ("arccosh",)
     inplace_functions = ("acosh_", "arccosh_")
+    onnx = "Acosh"
+    nonfinite = "inverse_cosine_h"
     samples = unary_cases(low=1.2, high=3.0)
     fwd = ufunc("arccosh")
 
@@ -502,6 +530,8 @@ class Atanh(Elementwise):
     written_name = "AtanhBackward1"
     aliases = ("arctanh",)
     inplace_functions = ("atanh_", "arctanh_")
+    onnx = "Atanh"
+    nonfinite = "inverse_sine"
     samples = unary_cases(low=-0.8, high=0.8)
     fwd = ufunc("arctanh")
 
@@ -524,6 +554,7 @@ class Sigmoid(Elementwise):
     keeps_finite = True
     aliases = ("special.expit",)
     foreach = "unary"
+    onnx = "Sigmoid"
 
     def fwd(xp, input):
         if input.ndim and (input.dtype is F32 or input.dtype is F64):
@@ -576,6 +607,7 @@ class Erf(Elementwise):
     inplace_functions = ("erf_",)
     aliases = ("special.erf",)
     foreach = "unary"
+    onnx = "Erf"
 
     def fwd(xp, input):
         if input.dtype is F32:

@@ -31,6 +31,8 @@ class AddNumber(WithNumber):
 
     node = "AddBackward1"
     aten = "add.Scalar"
+    onnx = "Add"
+    nonfinite = "difference"
 
     def fwd(xp, input, number):
         return apply_with_number(xp.add, input, number)
@@ -45,6 +47,8 @@ class SubNumber(WithNumber):
 
     node = "SubBackward1"
     aten = "sub.Scalar"
+    onnx = "Sub"
+    nonfinite = "difference"
 
     def fwd(xp, input, number):
         return apply_with_number(xp.subtract, input, number)
@@ -59,6 +63,8 @@ class MulNumber(WithNumber):
 
     node = "MulBackward1"
     aten = "mul.Scalar"
+    onnx = "Mul"
+    nonfinite = "product"
 
     def fwd(xp, input, number):
         return apply_with_number(xp.multiply, input, number)
@@ -73,6 +79,8 @@ class DivNumber(WithNumber):
 
     node = "DivBackward1"
     aten = "div.Scalar"
+    onnx = "Div"
+    nonfinite = "division"
 
     def fwd(xp, input, number):
         return apply_with_number(xp.true_divide, input, float(number))

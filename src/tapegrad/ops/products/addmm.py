@@ -28,7 +28,7 @@ from .matmul import (
 
 
 @reads_as("x * factor")
-def scaled(x: Any, factor: Any) -> Any:
+def scaled_by(x: Any, factor: Any) -> Any:
     """x * factor, where a factor of 1 costs nothing."""
     return x if type(factor) in (int, float) and factor == 1 else x * factor
 
@@ -39,10 +39,10 @@ def combine(xp: Any, input: Any, prod: Any, beta: Any, alpha: Any, dtype: Any) -
         return xp.add(prod, input, prod)  # in place: nobody else holds the product
     if dtype.kind in "iu":
         beta, alpha = int(beta), int(alpha)
-    prod = scaled(prod, alpha)
+    prod = scaled_by(prod, alpha)
     if beta == 0:
         return prod if prod.dtype == dtype else prod.astype(dtype)
-    return xp.add(scaled(input, beta), prod).astype(dtype, copy=False)
+    return xp.add(scaled_by(input, beta), prod).astype(dtype, copy=False)
 
 
 class WithSummand(Block):
@@ -52,17 +52,17 @@ class WithSummand(Block):
     inplace = True
 
     def d_input(F, grad, beta):
-        return scaled(grad, beta)
+        return scaled_by(grad, beta)
 
 
 def summand_jvp(
     F: Any, times: Any, pairs: Any, t_input: Any, beta: Any, alpha: Any, out: Any
 ) -> Any:
     """The tangent: one term for each argument that has one, of the shape of `out`."""
-    total = None if t_input is None else scaled(t_input, beta)
+    total = None if t_input is None else scaled_by(t_input, beta)
     for a, b in pairs:
         if a is not None and b is not None:
-            part = scaled(times(a, b), alpha)
+            part = scaled_by(times(a, b), alpha)
             total = part if total is None else total + part
     return F.expand(total, out.shape) if tuple(total.shape) != tuple(out.shape) else total
 
@@ -130,10 +130,10 @@ class Addmm(WithSummand):
         return combine(xp, input, product(xp, mat1, mat2, False), beta, alpha, mat1.dtype)
 
     def d_mat1(F, grad, mat2, mat1_strides, alpha):
-        return scaled(F.left_grad(grad, mat2, mat1_strides), alpha)
+        return scaled_by(F.left_grad(grad, mat2, mat1_strides), alpha)
 
     def d_mat2(F, grad, mat1, mat2_strides, alpha):
-        return scaled(F.right_grad(grad, mat1, mat2_strides), alpha)
+        return scaled_by(F.right_grad(grad, mat1, mat2_strides), alpha)
 
     def shape(mat1, mat2):
         return (*mat1[:-1], mat2[-1])
@@ -182,10 +182,10 @@ class Addmv(WithSummand):
         return combine(xp, input, product(xp, mat, vec, False), beta, alpha, mat.dtype)
 
     def d_mat(F, grad, vec, alpha):
-        return scaled(F.unsqueeze(grad, 1) * vec, alpha)
+        return scaled_by(F.unsqueeze(grad, 1) * vec, alpha)
 
     def d_vec(F, grad, mat, alpha):
-        return scaled(F.mv(F.t(mat), grad), alpha)
+        return scaled_by(F.mv(F.t(mat), grad), alpha)
 
     def jvp(F, t_input, mat, t_mat, vec, t_vec, beta, alpha, out):
         return summand_jvp(F, F.mv, ((t_mat, vec), (mat, t_vec)), t_input, beta, alpha, out)
@@ -230,13 +230,13 @@ class Addr(WithSummand):
             number = vec1.dtype.type
             prod = (number(alpha) * vec1)[:, None] * vec2
             return number(beta) * input + prod if beta else prod
-        return combine(xp, input, xp.outer(scaled(vec1, alpha), vec2), beta, 1, vec1.dtype)
+        return combine(xp, input, xp.outer(scaled_by(vec1, alpha), vec2), beta, 1, vec1.dtype)
 
     def d_vec1(F, grad, vec2, alpha):
-        return scaled(F.mv(grad, vec2), alpha)
+        return scaled_by(F.mv(grad, vec2), alpha)
 
     def d_vec2(F, grad, vec1, alpha):
-        return scaled(F.mv(F.t(grad), vec1), alpha)
+        return scaled_by(F.mv(F.t(grad), vec1), alpha)
 
     def jvp(F, t_input, vec1, t_vec1, vec2, t_vec2, beta, alpha, out):
         pairs = ((t_vec1, vec2), (vec1, t_vec2))
@@ -323,10 +323,10 @@ class Baddbmm(WithSummand):
         return combine(xp, input, product(xp, batch1, batch2, False), beta, alpha, batch1.dtype)
 
     def d_batch1(F, grad, batch2, alpha):
-        return scaled(F.bmm(grad, F.transpose(batch2, 1, 2)), alpha)
+        return scaled_by(F.bmm(grad, F.transpose(batch2, 1, 2)), alpha)
 
     def d_batch2(F, grad, batch1, alpha):
-        return scaled(F.bmm(F.transpose(batch1, 1, 2), grad), alpha)
+        return scaled_by(F.bmm(F.transpose(batch1, 1, 2), grad), alpha)
 
     def shape(batch1, batch2):
         return (*batch1[:-1], batch2[-1])
@@ -380,10 +380,10 @@ class Addbmm(WithSummand):
         return combine(xp, input, total, beta, alpha, batch1.dtype)
 
     def d_batch1(F, grad, batch2, alpha):
-        return scaled(F.matmul(grad, F.transpose(batch2, 1, 2)), alpha)
+        return scaled_by(F.matmul(grad, F.transpose(batch2, 1, 2)), alpha)
 
     def d_batch2(F, grad, batch1, alpha):
-        return scaled(F.matmul(F.transpose(batch1, 1, 2), grad), alpha)
+        return scaled_by(F.matmul(F.transpose(batch1, 1, 2), grad), alpha)
 
     def jvp(F, t_input, batch1, t_batch1, batch2, t_batch2, beta, alpha, out):
         pairs = ((t_batch1, batch2), (batch1, t_batch2))

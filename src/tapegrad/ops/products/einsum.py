@@ -245,7 +245,7 @@ class AtOnce:
         return result
 
 
-def is_plain(a: Any, b: Any) -> bool:
+def is_unwatched(a: Any, b: Any) -> bool:
     """Two arrays of one kind of float, of which nothing is to be recorded or told."""
     return (
         not STATE.modes_on
@@ -318,7 +318,7 @@ def einsum(*args: Any) -> Any:
         if not isinstance(t, TensorBase):
             raise no_tensor_in_list(i, 1, t)
     plan = plan_for(equation, tuple([t._array.shape for t in operands]))
-    if plan.at_once is not None and is_plain(*operands):
+    if plan.at_once is not None and is_unwatched(*operands):
         return plan.at_once.run(*operands)
     parts = [plan.arrange(t, i) for i, t in enumerate(operands)]
     kept = len(plan.output)

@@ -205,6 +205,8 @@ class Mm(MatrixProduct):
 
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
     out_dtype = OUT_EXACT
+    sign = "@"
+    onnx = "MatMul"
     samples = (
         Case(Draw(2, 3), Draw(3, 4)),
         Case(Draw(2, 3, layout="T"), Draw(3, 1, layout="T")),
@@ -259,6 +261,8 @@ class Bmm(MatrixProduct):
 
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
     out_dtype = OUT_EXACT
+    sign = "@"
+    onnx = "MatMul"
     samples = (
         Case(Draw(2, 2, 3), Draw(2, 3, 4)),
         Case(Draw(0, 2, 3), Draw(0, 3, 1)),
@@ -315,6 +319,8 @@ class Mv(Block):
     linear = True
     autocast = Autocast(gpu=LOWER)
     formula = "input @ vec"
+    sign = "@"
+    onnx = "MatMul"
     samples = (
         Case(Draw(2, 3), Draw(3)),
         Case(Draw(2, 3, layout="T"), Draw(3, layout="step")),
@@ -369,6 +375,8 @@ class Dot(Block):
     linear = True
     autocast = Autocast(gpu=WIDEST)
     out_dtype = OUT_LIKE_INPUT
+    sign = "@"
+    onnx = "MatMul"
     samples = (
         Case(Draw(3), Draw(3)),
         Case(Draw(0), Draw(0)),

@@ -66,6 +66,7 @@ class StandardGammaGrad(Elementwise):
     public = False
     inplace = False
     tensors = ("input", "output")
+    nearest = "first-order gradients only: create_graph=False"
 
     def fwd(xp, input, output):
         return pointwise(xp, gamma_derivative, input, output)
@@ -89,6 +90,7 @@ class SampleDirichlet(Block):
     node = "torch::autograd::NotImplemented"
     aten = "_sample_dirichlet"
     unbatchable = "random numbers: how a batch draws them is decided outside the op"
+    nearest = "torch.distributions.Dirichlet(...).rsample()"
 
     def fwd(xp, input, value):
         return value
@@ -110,6 +112,7 @@ class DirichletGrad(Block):
     aten = "_dirichlet_grad"
     tensors = ("x", "alpha", "total")
     leading = (0, 0, 0)
+    nearest = "first-order gradients only: create_graph=False"
 
     def fwd(xp, x, alpha, total):
         return pointwise(xp, dirichlet_derivative, x, alpha, total)

@@ -8,12 +8,13 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.named_results import return_type
+from ...core.strides import contiguous
 from ..block import APIS, Block, Case, api, op
 from ..block.batching import entry_dims, flattened, up
 from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from ..block.shapes import no_dims
-from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, dense, one_dim, unreduce
+from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, one_dim, unreduce
 
 # ruff: noqa: N805, E704
 
@@ -85,6 +86,7 @@ class MaxAll(WholeExtremum):
     node = "MaxBackward1"
     aten = "max"
     gradient_text = {"input": "grad where input is the maximum (shared by ties), else 0"}
+    onnx = "ReduceMax"
 
     def fwd(xp, input):
         return xp.maximum.reduce(input, axis=None)
@@ -100,6 +102,7 @@ class MinAll(WholeExtremum):
     node = "MinBackward1"
     aten = "min"
     gradient_text = {"input": "grad where input is the minimum (shared by ties), else 0"}
+    onnx = "ReduceMin"
 
     def fwd(xp, input):
         return xp.minimum.reduce(input, axis=None)
@@ -138,12 +141,12 @@ def taken(xp: Any, x: Any, indices: Any, dim: int, keepdim: bool) -> Any:
     """The elements at `indices` along `dim`, and the indices."""
     if x.ndim == 2 and not keepdim:
         every = xp.arange(indices.size)
-        return x[(every, indices) if dim else (indices, every)], dense(xp, indices)
+        return x[(every, indices) if dim else (indices, every)], contiguous(xp, indices)
     indices = xp.expand_dims(indices, dim)
     values = xp.take_along_axis(x, indices, axis=dim)
     if not keepdim:
         values, indices = values.squeeze(dim), indices.squeeze(dim)
-    return dense(xp, values), dense(xp, indices)
+    return contiguous(xp, values), contiguous(xp, indices)
 
 
 @op
@@ -248,8 +251,10 @@ class Amax(SharedExtremum):
     tensor([5., 3.])
     """
 
+    onnx = "ReduceMax"
+
     def fwd(xp, input, dim, keepdim):
-        return dense(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim))
+        return contiguous(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=(), keepdim=False):
         return shared_extremum(Amax, "max_values_cpu", input, dim, keepdim)
@@ -263,8 +268,10 @@ class Amin(SharedExtremum):
     tensor([1., 2.])
     """
 
+    onnx = "ReduceMin"
+
     def fwd(xp, input, dim, keepdim):
-        return dense(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim))
+        return contiguous(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=(), keepdim=False):
         return shared_extremum(Amin, "min_values_cpu", input, dim, keepdim)
@@ -302,8 +309,8 @@ class Aminmax(Block):
 
     def fwd(xp, input, dim, keepdim):
         return (
-            dense(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim)),
-            dense(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim)),
+            contiguous(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim)),
+            contiguous(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim)),
         )
 
     def d_input(F, grad, input, min, max, dim, keepdim):
@@ -381,8 +388,10 @@ class Argmax(WhereExtremum):
     (tensor(2), tensor([1, 0]))
     """
 
+    onnx = "ArgMax"
+
     def fwd(xp, input, dim, keepdim):
-        return dense(xp, xp.argmax(input, axis=dim, keepdims=keepdim))
+        return contiguous(xp, xp.argmax(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=None, keepdim=False):
         return where_extremum(Argmax, input, dim, keepdim)
@@ -399,8 +408,10 @@ class Argmin(WhereExtremum):
     (tensor(0), tensor([0, 1]))
     """
 
+    onnx = "ArgMin"
+
     def fwd(xp, input, dim, keepdim):
-        return dense(xp, xp.argmin(input, axis=dim, keepdims=keepdim))
+        return contiguous(xp, xp.argmin(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=None, keepdim=False):
         return where_extremum(Argmin, input, dim, keepdim)
@@ -417,13 +428,8 @@ def truth(record: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     return apply(record, (input,), (dims, keepdim))
 
 
-@op
-class All(Block):
-    """all(input, dim=None, keepdim=False) -> Tensor: whether every element is true (not zero).
-
-    >>> tensor([[True, False], [True, True]]).all(1)
-    tensor([False,  True])
-    """
+class Truth(Block):
+    """A reduction of truth values. The result is bool; uint8, PyTorch's bool once, stays uint8."""
 
     aten_dim = ("dim", "dims")
     out_dtype = OUT_BOOL
@@ -431,17 +437,29 @@ class All(Block):
     samples = (*REDUCTION_CASES, *DIMS_CASES)
     dims = ("dim",)
 
+
+def reduced_truth(xp: Any, ufunc: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    out = contiguous(xp, ufunc.reduce(x, axis=dim, keepdims=keepdim))
+    return out.astype(x.dtype if x.dtype == xp.uint8 else xp.bool_, copy=False)
+
+
+@op
+class All(Truth):
+    """all(input, dim=None, keepdim=False) -> Tensor: whether every element is true (not zero).
+
+    >>> tensor([[True, False], [True, True]]).all(1)
+    tensor([False,  True])
+    """
+
     def fwd(xp, input, dim, keepdim):
-        out = dense(xp, xp.logical_and.reduce(input, axis=dim, keepdims=keepdim))
-        # bool, except that uint8 was PyTorch's bool once and stays what it is.
-        return out.astype(input.dtype if input.dtype == xp.uint8 else xp.bool_, copy=False)
+        return reduced_truth(xp, xp.logical_and, input, dim, keepdim)
 
     def call(input, dim=None, keepdim=False):
         return truth(All, input, dim, keepdim)
 
 
 @op
-class Any_(Block):
+class Any_(Truth):
     """any(input, dim=None, keepdim=False) -> Tensor: whether some element is true (not zero).
 
     >>> tensor([[True, False], [False, False]]).any(1)
@@ -449,15 +467,9 @@ class Any_(Block):
     """
 
     name = "any"
-    aten_dim = ("dim", "dims")
-    out_dtype = OUT_BOOL
-    undifferentiable = "the result is a bool"
-    samples = (*REDUCTION_CASES, *DIMS_CASES)
-    dims = ("dim",)
 
     def fwd(xp, input, dim, keepdim):
-        out = dense(xp, xp.logical_or.reduce(input, axis=dim, keepdims=keepdim))
-        return out.astype(input.dtype if input.dtype == xp.uint8 else xp.bool_, copy=False)
+        return reduced_truth(xp, xp.logical_or, input, dim, keepdim)
 
     def call(input, dim=None, keepdim=False):
         return truth(Any_, input, dim, keepdim)
@@ -483,7 +495,7 @@ class CountNonzero(Block):
     dims = ("dim",)
 
     def fwd(xp, input, dim):
-        return dense(xp, xp.add.reduce(input != 0, axis=dim, dtype=xp.int64))
+        return contiguous(xp, xp.add.reduce(input != 0, axis=dim, dtype=xp.int64))
 
     def call(input, dim=None):
         return apply(CountNonzero, (input,), (all_dims("count_nonzero", input, dim),))

@@ -11,11 +11,12 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.rounding import half_as_single
 from ...core.rule_functions import RECORDED
+from ...core.strides import contiguous
 from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from ..block.shapes import same_shape
-from .sums import all_dims, computed_wide, dense, one_dim, plain_dtype, unreduce
+from .sums import all_dims, computed_wide, one_dim, plain_dtype, unreduce
 
 # ruff: noqa: N805, E704
 
@@ -46,6 +47,7 @@ class Logsumexp(Block):
 
     autocast = Autocast(gpu=SINGLE)
     aliases = ("special.logsumexp",)
+    onnx = "ReduceLogSumExp"
     samples = (
         Case(Draw(3, 4), 0),
         Case(Draw(2, 3, 4), (0, -1), True),
@@ -68,7 +70,7 @@ class Logsumexp(Block):
         total = rounded(xp.add.reduce(rounded(xp.exp(rounded(x - shift))), axis=dim, keepdims=True))
         out = rounded(xp.log(total)) + shift
         out = out if keepdim else out.squeeze(dim)
-        return dense(xp, out.astype(input.dtype, copy=False))
+        return contiguous(xp, out.astype(input.dtype, copy=False))
 
     def d_input(F, grad, input, out, dim, keepdim):
         return unreduce(F, grad, dim, keepdim) * F.exp(input - unreduce(F, out, dim, keepdim))
@@ -118,6 +120,7 @@ class SoftmaxBackwardData(FromOutput):
 
     aten = "_softmax_backward_data"
     formula = "output * (input - sum(input * output, dim))"
+    nonfinite = "soft_maximum"
 
     def fwd(xp, input, output, dim):
         grad, out = half_as_single(input), half_as_single(output)
@@ -154,6 +157,8 @@ class Softmax(AlongDim):
 
     aten = "_softmax"
     aliases = ("special.softmax",)
+    onnx = "Softmax"
+    nonfinite = "soft_maximum"
 
     def fwd(xp, input, dim):
         if not input.size:
@@ -183,6 +188,7 @@ class LogSoftmaxBackwardData(FromOutput):
 
     aten = "_log_softmax_backward_data"
     formula = "input - exp(output) * sum(input, dim)"
+    nonfinite = "soft_maximum"
 
     def fwd(xp, input, output, dim):
         grad, out = half_as_single(input), half_as_single(output)
@@ -213,6 +219,8 @@ class LogSoftmax(AlongDim):
 
     aten = "_log_softmax"
     aliases = ("special.log_softmax",)
+    onnx = "LogSoftmax"
+    nonfinite = "soft_maximum"
 
     def fwd(xp, input, dim):
         if not input.size:

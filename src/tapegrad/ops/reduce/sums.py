@@ -12,6 +12,7 @@ from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
 from ...core.rule_functions import RAW
+from ...core.strides import contiguous
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
 from ..block.batching import entry_dims, flattened
@@ -130,26 +131,21 @@ def computed_wide(xp: Any, x: Any) -> Any:
     return x.astype(xp.float32) if is_half(x.dtype) else x
 
 
-def dense(xp: Any, x: Any) -> Any:
-    """Reductions give contiguous results; NumPy's keep the memory order of the input."""
-    return x if x.ndim < 2 or x.flags.c_contiguous else xp.ascontiguousarray(x)
-
-
 def reduced(xp: Any, ufunc: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """`ufunc` (add, multiply) over dimensions; integers widen, halves add up as float32."""
     if dtype is None and (x.dtype is F32 or x.dtype is F64):
         if dim is None and not keepdim and x.flags.c_contiguous:
             return ufunc.reduce(x.ravel())  # NumPy is fastest along one dimension
         axis = dim[0] if dim is not None and len(dim) == 1 else dim
-        return dense(xp, ufunc.reduce(x, axis, None, None, keepdim))
+        return contiguous(xp, ufunc.reduce(x, axis, None, None, keepdim))
     if dtype is None:
         dtype = xp.dtype(xp.int64) if x.dtype.kind in "biu" else x.dtype
     if is_half(dtype):
         out = ufunc.reduce(x.astype(xp.float32), axis=dim, keepdims=keepdim)
-        return dense(xp, out).astype(dtype)
+        return contiguous(xp, out).astype(dtype)
     if x.dtype != dtype:
         x = x.astype(dtype)
-    return dense(xp, ufunc.reduce(x, axis=dim, keepdims=keepdim, dtype=dtype))
+    return contiguous(xp, ufunc.reduce(x, axis=dim, keepdims=keepdim, dtype=dtype))
 
 
 @reads_as("unsqueeze(x, dim)")
@@ -173,6 +169,7 @@ class SumAll(Linear):
     public = False
     gradient_text = {"input": "expand(grad, input.shape)"}
     shape = no_dims
+    onnx = "ReduceSum"
 
     def fwd(xp, input, dtype):
         return reduced(xp, xp.add, input, None, False, dtype)
@@ -196,6 +193,7 @@ class Sum(Linear):
     gradient_text = {"input": "expand(grad, input.shape)"}
     formula = "sum(input, dim)"
     shape = reduced_shape
+    onnx = "ReduceSum"
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.add, input, dim, keepdim, dtype)
@@ -265,6 +263,7 @@ class MeanAll(Linear):
     public = False
     gradient_text = {"input": "expand(grad, input.shape) / n, n = input.numel()"}
     shape = no_dims
+    onnx = "ReduceMean"
 
     def fwd(xp, input, dtype):
         return averaged(xp, input, None, False, dtype)
@@ -286,6 +285,7 @@ class Mean(Linear):
     dims = ("dim",)
     gradient_text = {"input": "expand(grad, input.shape) / n, n = how many were averaged"}
     shape = reduced_shape
+    onnx = "ReduceMean"
 
     def fwd(xp, input, dim, keepdim, dtype):
         return averaged(xp, input, dim, keepdim, dtype)
@@ -372,6 +372,7 @@ class ProdAll(Block):
     aten = "prod"
     public = False
     shape = no_dims
+    onnx = "ReduceProd"
 
     def fwd(xp, input, dtype):
         return reduced(xp, xp.multiply, input, None, False, dtype)
@@ -398,6 +399,7 @@ class Prod(Block):
     public = False
     dims = ("dim",)
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
+    onnx = "ReduceProd"
 
     def fwd(xp, input, dim, keepdim, dtype):
         return reduced(xp, xp.multiply, input, (dim,) if input.ndim else None, keepdim, dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.op import Op
+from ...core.strides import contiguous
 from ..block import Block, Case, api, op, reads_as
 from ..block.checks import only_bool
 from ..block.samples import Draw
@@ -19,7 +20,6 @@ from .sums import (
     array_of,
     computed_wide,
     count,
-    dense,
     unreduce,
 )
 
@@ -52,7 +52,9 @@ def moments(
         var = xp.sqrt(var)
     if not keepdim:
         var, mean = (v.reshape(()) if dim is None else v.squeeze(dim) for v in (var, mean))
-    return dense(xp, var.astype(kept, copy=False)), dense(xp, mean.astype(own, copy=False))
+    return contiguous(xp, var.astype(kept, copy=False)), contiguous(
+        xp, mean.astype(own, copy=False)
+    )
 
 
 def two_passes(xp: Any, x: Any, dim: Any, n: int, freedom: Any) -> tuple[Any, Any]:
@@ -125,6 +127,7 @@ class Var(Spread):
 
     aten = "var.correction"
     gradient_text = {"input": "grad * 2 * (input - mean) / (n - correction)"}
+    nonfinite = "deviation"
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim)[0]
@@ -142,6 +145,7 @@ class Std(Spread):
 
     aten = "std.correction"
     gradient_text = {"input": "grad * (input - mean) / ((n - correction) * out)"}
+    nonfinite = "deviation"
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim, root=True)[0]
@@ -160,6 +164,7 @@ class VarMean(Spread):
 
     aten = "var_mean.correction"
     outs = ("var", "mean")
+    nonfinite = "deviation"
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim)
@@ -181,6 +186,7 @@ class StdMean(Spread):
 
     aten = "std_mean.correction"
     outs = ("std", "mean")
+    nonfinite = "deviation"
 
     def fwd(xp, input, dim, correction, keepdim):
         return moments(xp, input, dim, correction, keepdim, root=True)

@@ -10,13 +10,14 @@ from ...core import promote
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.node import unbroadcast
+from ...core.strides import contiguous
 from ...errors import check_broadcast
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift, padded
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw
 from ..pointwise.arithmetic import refuse_bools
-from .sums import all_dims, array_of, computed_wide, count, dense, plain_dtype, unreduce
+from .sums import all_dims, array_of, computed_wide, count, plain_dtype, unreduce
 
 # ruff: noqa: N805, E704
 
@@ -38,7 +39,7 @@ def lengths(xp: Any, x: Any, ord: float, dim: Any, keepdim: bool) -> Any:
         out = xp.sqrt(xp.add.reduce(size * size, axis=dim, keepdims=keepdim))
     else:
         out = xp.add.reduce(size**ord, axis=dim, keepdims=keepdim) ** (1 / ord)
-    return dense(xp, out if x.dtype.kind == "c" else out.astype(x.dtype, copy=False))
+    return contiguous(xp, out if x.dtype.kind == "c" else out.astype(x.dtype, copy=False))
 
 
 def norm_gradient(F: Any, grad: Any, x: Any, norm: Any, ord: float, dim: Any) -> Any:
@@ -88,6 +89,7 @@ class LinalgVectorNorm(Lengths):
     aten = "linalg_vector_norm"
     autocast = Autocast(gpu=SINGLE)
     gradient_text = {"input": "grad * input / out, for the 2-norm"}
+    nonfinite = "vector_norm"
 
     def fwd(xp, input, ord, dim, keepdim, dtype):
         return lengths(xp, input if dtype is None else input.astype(dtype), ord, dim, keepdim)
@@ -102,6 +104,7 @@ class NormAlong(Lengths):
 
     node = "NormBackward1"
     aten = "norm.ScalarOpt_dim"
+    nonfinite = "vector_norm"
 
     def fwd(xp, input, ord, dim, keepdim):
         return lengths(xp, input, ord, dim, keepdim)

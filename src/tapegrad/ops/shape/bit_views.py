@@ -9,7 +9,7 @@ import numpy as np
 from ...core.devices import xp_of
 from ...core.lazy_conj import CONJ_VIEW, NEG_VIEW, flipped
 from ...core.op import REGISTRY
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ..block import Case, ViewOp, api, apply, op
 from ..block.samples import Draw, Index
 
@@ -59,7 +59,7 @@ class NegView(ViewOp):
 
 def is_here(t: Any) -> bool:
     """Whether the memory of a tensor is the CPU's: elsewhere there are no bits, but copies."""
-    return xp_of(memory_of(t)) is np
+    return xp_of(physical_array(t)) is np
 
 
 def conjugate_view(input: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.op import Op
 from ..block import Case, Elementwise, apply, op
 from ..block.checks import COMPLEX, not_for, only_wide
 from ..block.samples import Draw, unary_cases
@@ -133,216 +134,92 @@ RIGHT = unary_cases(low=0.2, high=9.0)
 CLOSE = unary_cases(low=0.2)
 
 
-@op
-class SpecialBesselJ0(Named):
-    """special.bessel_j0(input) -> Tensor: the Bessel function of the first kind, of order 0.
+def without_derivative(
+    title: str,
+    kernel: Any,
+    about: str,
+    example: tuple[str, str],
+    cases: Any = (),
+    argument: str = "input",
+) -> Op:
+    """The op of a function of `special` that PyTorch does not differentiate."""
+    values, result = example
 
-    >>> torch.special.bessel_j0(tensor([0.0, 1.0]))
-    tensor([1.0000, 0.7652])
+    def called(x: Any) -> Any:
+        return apply(made, (x,))
+
+    class Function(Named):
+        __doc__ = f"""special.{title}({argument}) -> Tensor: {about}
+
+    >>> torch.special.{title}(tensor({values}))
+    tensor({result})
     """
+        name = f"special.{title}"
+        node = f"Special{title.title().replace('_', '')}Backward0"
+        tensors = (argument,)
+        guard = only_wide(f"{title}_cpu")
+        undifferentiable = "PyTorch has no derivative for it"
+        samples = cases
+        call = called if argument == "x" else None
 
-    name = "special.bessel_j0"
-    guard = only_wide("bessel_j0_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
+        def fwd(xp, input):
+            return pointwise(xp, kernel, input)
 
-    def fwd(xp, input):
-        return pointwise(xp, j0, input)
-
-
-@op
-class SpecialBesselJ1(Named):
-    """special.bessel_j1(input) -> Tensor: the Bessel function of the first kind, of order 1.
-
-    >>> torch.special.bessel_j1(tensor([0.0, 1.0]))
-    tensor([0.0000, 0.4401])
-    """
-
-    name = "special.bessel_j1"
-    guard = only_wide("bessel_j1_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-
-    def fwd(xp, input):
-        return pointwise(xp, j1, input)
+    made = op(Function)
+    return made
 
 
-@op
-class SpecialBesselY0(Named):
-    """special.bessel_y0(input) -> Tensor: the Bessel function of the second kind, of order 0.
-
-    >>> torch.special.bessel_y0(tensor([1.0, 2.0]))
-    tensor([0.0883, 0.5104])
-    """
-
-    name = "special.bessel_y0"
-    guard = only_wide("bessel_y0_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-    samples = CLOSE
-
-    def fwd(xp, input):
-        return pointwise(xp, y0, input)
-
-
-@op
-class SpecialBesselY1(Named):
-    """special.bessel_y1(input) -> Tensor: the Bessel function of the second kind, of order 1.
-
-    >>> torch.special.bessel_y1(tensor([1.0, 2.0]))
-    tensor([-0.7812, -0.1070])
-    """
-
-    name = "special.bessel_y1"
-    guard = only_wide("bessel_y1_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-    samples = CLOSE
-
-    def fwd(xp, input):
-        return pointwise(xp, y1, input)
-
-
-@op
-class SpecialModifiedBesselI0(Named):
-    """special.modified_bessel_i0(input) -> Tensor: the same as `special.i0`, not differentiable.
-
-    >>> torch.special.modified_bessel_i0(tensor([0.0, 1.0]))
-    tensor([1.0000, 1.2661])
-    """
-
-    name = "special.modified_bessel_i0"
-    guard = only_wide("modified_bessel_i0_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-
-    def fwd(xp, input):
-        return pointwise(xp, i0, input)
-
-
-@op
-class SpecialModifiedBesselI1(Named):
-    """special.modified_bessel_i1(input) -> Tensor: the same as `special.i1`, not differentiable.
-
-    >>> torch.special.modified_bessel_i1(tensor([0.0, 1.0]))
-    tensor([0.0000, 0.5652])
-    """
-
-    name = "special.modified_bessel_i1"
-    guard = only_wide("modified_bessel_i1_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-
-    def fwd(xp, input):
-        return pointwise(xp, i1, input)
-
-
-@op
-class SpecialModifiedBesselK0(Named):
-    """special.modified_bessel_k0(input) -> Tensor: the modified Bessel function K of order 0.
-
-    >>> torch.special.modified_bessel_k0(tensor([1.0, 2.0]))
-    tensor([0.4210, 0.1139])
-    """
-
-    name = "special.modified_bessel_k0"
-    guard = only_wide("modified_bessel_k0_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-    samples = RIGHT
-
-    def fwd(xp, input):
-        return pointwise(xp, k0, input)
-
-
-@op
-class SpecialModifiedBesselK1(Named):
-    """special.modified_bessel_k1(input) -> Tensor: the modified Bessel function K of order 1.
-
-    >>> torch.special.modified_bessel_k1(tensor([1.0, 2.0]))
-    tensor([0.6019, 0.1399])
-    """
-
-    name = "special.modified_bessel_k1"
-    guard = only_wide("modified_bessel_k1_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-    samples = RIGHT
-
-    def fwd(xp, input):
-        return pointwise(xp, k1, input)
-
-
-@op
-class SpecialScaledModifiedBesselK0(Named):
-    """special.scaled_modified_bessel_k0(x) -> Tensor: `special.modified_bessel_k0` times exp(x).
-
-    >>> torch.special.scaled_modified_bessel_k0(tensor([1.0, 2.0]))
-    tensor([1.1445, 0.8416])
-    """
-
-    name = "special.scaled_modified_bessel_k0"
-    tensors = ("x",)
-    guard = only_wide("scaled_modified_bessel_k0_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-    samples = RIGHT
-
-    def fwd(xp, x):
-        return pointwise(xp, k0e, x)
-
-    def call(x):
-        return apply(SpecialScaledModifiedBesselK0, (x,))
-
-
-@op
-class SpecialScaledModifiedBesselK1(Named):
-    """special.scaled_modified_bessel_k1(x) -> Tensor: `special.modified_bessel_k1` times exp(x).
-
-    >>> torch.special.scaled_modified_bessel_k1(tensor([1.0, 2.0]))
-    tensor([1.6362, 1.0335])
-    """
-
-    name = "special.scaled_modified_bessel_k1"
-    tensors = ("x",)
-    guard = only_wide("scaled_modified_bessel_k1_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-    samples = RIGHT
-
-    def fwd(xp, x):
-        return pointwise(xp, k1e, x)
-
-    def call(x):
-        return apply(SpecialScaledModifiedBesselK1, (x,))
-
-
-@op
-class SpecialSphericalBesselJ0(Named):
-    """special.spherical_bessel_j0(x) -> Tensor: `sin(x) / x`.
-
-    >>> torch.special.spherical_bessel_j0(tensor([0.0, 1.0]))
-    tensor([1.0000, 0.8415])
-    """
-
-    name = "special.spherical_bessel_j0"
-    tensors = ("x",)
-    guard = only_wide("spherical_bessel_j0_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-
-    def fwd(xp, x):
-        return pointwise(xp, spherical_j0, x)
-
-    def call(x):
-        return apply(SpecialSphericalBesselJ0, (x,))
-
-
-@op
-class SpecialAiryAi(Named):
-    """special.airy_ai(x) -> Tensor: Airy's function Ai.
-
-    >>> torch.special.airy_ai(tensor([0.0, 1.0]))
-    tensor([0.3550, 0.1353])
-    """
-
-    name = "special.airy_ai"
-    tensors = ("x",)
-    guard = only_wide("airy_ai_cpu")
-    undifferentiable = "PyTorch has no derivative for it"
-    samples = WIDE
-
-    def fwd(xp, x):
-        return pointwise(xp, airy_ai, x)
-
-    def call(x):
-        return apply(SpecialAiryAi, (x,))
+FROM_0, FROM_1 = "[0.0, 1.0]", "[1.0, 2.0]"
+FIRST, SECOND = "the Bessel function of the first kind", "the Bessel function of the second kind"
+without_derivative("bessel_j0", j0, f"{FIRST}, of order 0.", (FROM_0, "[1.0000, 0.7652]"))
+without_derivative("bessel_j1", j1, f"{FIRST}, of order 1.", (FROM_0, "[0.0000, 0.4401]"))
+without_derivative("bessel_y0", y0, f"{SECOND}, of order 0.", (FROM_1, "[0.0883, 0.5104]"), CLOSE)
+without_derivative("bessel_y1", y1, f"{SECOND}, of order 1.", (FROM_1, "[-0.7812, -0.1070]"), CLOSE)
+without_derivative(
+    "modified_bessel_i0",
+    i0,
+    "the values of `special.i0`, not differentiable.",
+    (FROM_0, "[1.0000, 1.2661]"),
+)
+without_derivative(
+    "modified_bessel_i1",
+    i1,
+    "the values of `special.i1`, not differentiable.",
+    (FROM_0, "[0.0000, 0.5652]"),
+)
+without_derivative(
+    "modified_bessel_k0",
+    k0,
+    "the modified Bessel function K of order 0.",
+    (FROM_1, "[0.4210, 0.1139]"),
+    RIGHT,
+)
+without_derivative(
+    "modified_bessel_k1",
+    k1,
+    "the modified Bessel function K of order 1.",
+    (FROM_1, "[0.6019, 0.1399]"),
+    RIGHT,
+)
+without_derivative(
+    "scaled_modified_bessel_k0",
+    k0e,
+    "`special.modified_bessel_k0` times exp(x).",
+    (FROM_1, "[1.1445, 0.8416]"),
+    RIGHT,
+    "x",
+)
+without_derivative(
+    "scaled_modified_bessel_k1",
+    k1e,
+    "`special.modified_bessel_k1` times exp(x).",
+    (FROM_1, "[1.6362, 1.0335]"),
+    RIGHT,
+    "x",
+)
+without_derivative(
+    "spherical_bessel_j0", spherical_j0, "`sin(x) / x`.", (FROM_0, "[1.0000, 0.8415]"), (), "x"
+)
+without_derivative(
+    "airy_ai", airy_ai, "Airy's function Ai.", (FROM_0, "[0.3550, 0.1353]"), WIDE, "x"
+)

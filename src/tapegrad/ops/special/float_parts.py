@@ -68,6 +68,7 @@ class Heaviside(Elementwise):
     node = "torch::autograd::NotImplemented"
     dtype = PROMOTE
     guard = same_real_dtypes
+    nearest = "torch.sigmoid(k * x), a smooth step"
     # Integers: floats would ask for the derivative that there is none of.
     samples = [
         Case(Index([[-1, 0, 2]]), Index([[5], [6]])),
@@ -111,6 +112,7 @@ class Nextafter(TwoTensors):
     """
 
     guard = not_for("nextafter_cpu", BOOL, INTEGRAL, COMPLEX)
+    nearest = "x itself: it differs by the last bit only"
     samples = binary_cases()[:-1]
 
     def fwd(xp, input, other):

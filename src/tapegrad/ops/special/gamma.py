@@ -90,6 +90,7 @@ class Polygamma(Elementwise):
 
     aten = "polygamma"
     public = False
+    nearest = "a fixed order n: only the second argument has a derivative"
 
     def fwd(xp, input, n):
         if n == 0:
@@ -252,6 +253,7 @@ class Incomplete(Elementwise):
 
     tensors = ("input", "other")
     dtype = PROMOTE
+    nearest = "torch.distributions.Gamma samples with rsample(), or a fixed first argument"
     samples = INCOMPLETE
 
 
@@ -318,6 +320,7 @@ class SpecialZeta(Hurwitz):
 
     aten = "special_zeta"
     tensors = ("input", "other")
+    nearest = "a sum of powers: (k + torch.arange(n)) ** -x"
 
     def fwd(xp, input, other):
         return pointwise(xp, zeta, input, other)

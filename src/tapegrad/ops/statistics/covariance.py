@@ -12,7 +12,7 @@ from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.python_dispatch import looks_at_values
-from ...core.transforms.batched import memory_of
+from ...core.transforms.batched import physical_array
 from ..block import APIS, Case, api
 from ..block.samples import Draw, Index
 from ..linalg.matrices import tensor_array
@@ -20,18 +20,18 @@ from ..linalg.matrices import tensor_array
 
 @looks_at_values
 def has_negative(weights: Any) -> bool:
-    return bool((memory_of(weights) < 0).any())
+    return bool((physical_array(weights) < 0).any())
 
 
 @looks_at_values
 def has_zero(total: Any) -> bool:
-    return bool((memory_of(total) == 0).any())
+    return bool((physical_array(total) == 0).any())
 
 
 @looks_at_values
 def is_used_up(freedom: Any) -> bool:
     """Whether no degree of freedom is left."""
-    left = memory_of(freedom) <= 0 if isinstance(freedom, TensorBase) else freedom <= 0
+    left = physical_array(freedom) <= 0 if isinstance(freedom, TensorBase) else freedom <= 0
     return bool(np.any(to_host(left)))
 
 

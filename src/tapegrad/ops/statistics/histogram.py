@@ -11,6 +11,7 @@ from ...core.base import STATE, TensorBase
 from ...core.named_results import return_type
 from ...core.python_dispatch import read_values
 from ...core.rounding import half_as_single
+from ...core.strides import contiguous
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...errors import no_tensor_in_list
 from ..block import Block, Case, api, apply, op
@@ -18,7 +19,7 @@ from ..block.batching import up
 from ..block.checks import invalid_call, is_number, not_implemented
 from ..block.samples import Draw, Index
 from ..creation.ranges import evenly
-from ..reduce.sums import all_dims, array_of, dense
+from ..reduce.sums import all_dims, array_of
 
 # ruff: noqa: N805
 
@@ -37,6 +38,9 @@ def c_number(value: Any) -> str:
 
 
 # ---------------------------------------------------------------------- histc
+
+
+SOFT = "a soft histogram: sums of torch.sigmoid differences at the bin edges"
 
 
 @op
@@ -240,6 +244,7 @@ class Histogram(Block):
     result = return_type("histogram", ("hist", "bin_edges"))
     backward = not_differentiable("aten::histogram")
     unbatchable = DATA_DEPENDENT
+    nearest = SOFT
     samples = [
         Case(Draw(5), 2),
         Case(Draw(2, 3), 3, range=(-1.0, 1.0)),
@@ -289,6 +294,7 @@ class HistogramddCounts(Block):
     tensors = ("input", "weight")
     backward = not_differentiable("aten::_histogramdd_from_bin_cts")
     unbatchable = DATA_DEPENDENT
+    nearest = SOFT
 
     def fwd(xp, input, weight, edges, density):
         columns = input.reshape(-1, input.shape[-1])
@@ -309,6 +315,7 @@ class HistogramddBinEdges(Block):
     several = True
     backward = not_differentiable("aten::_histogramdd_bin_edges")
     unbatchable = DATA_DEPENDENT
+    nearest = SOFT
 
     def fwd(xp, input, bins, range):
         width = input.shape[-1]
@@ -394,7 +401,7 @@ class HashTensor(Block):
     def fwd(xp, input, dim, keepdim):
         wide = xp.float64 if input.dtype.kind in "fV" else xp.int64
         bits = input.astype(wide).view(xp.uint64)
-        return dense(xp, xp.bitwise_xor.reduce(bits, axis=dim, keepdims=keepdim))
+        return contiguous(xp, xp.bitwise_xor.reduce(bits, axis=dim, keepdims=keepdim))
 
     def call(input, dim=(), *, keepdim=False, mode=0):
         x = array_of("hash_tensor", input)

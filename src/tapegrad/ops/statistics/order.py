@@ -12,13 +12,14 @@ from ...core.devices import on_device_of
 from ...core.named_results import return_type
 from ...core.python_dispatch import looks_at_values
 from ...core.rounding import half_as_single
+from ...core.strides import contiguous
 from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Case, api, apply, op
 from ..block.batching import flattened
 from ..block.checks import invalid_call, is_number, not_implemented, only_bool
 from ..block.samples import Draw, Index
 from ..reduce.extrema import ExtremumAlong, WholeExtremum, check_not_empty
-from ..reduce.sums import all_dims, array_of, dense, one_dim, plain_dtype
+from ..reduce.sums import all_dims, array_of, one_dim, plain_dtype
 from .quickselect import SMALL, by_quickselect, last_by_sort, mode_with_nan
 
 # ruff: noqa: N805
@@ -45,7 +46,7 @@ def found(xp: Any, input: Any, places: Any, dim: int, keepdim: bool) -> tuple[An
     values = xp.take_along_axis(input, indices, axis=dim)
     if not keepdim:
         values, indices = values.squeeze(dim), indices.squeeze(dim)
-    return dense(xp, values), dense(xp, indices)
+    return contiguous(xp, values), contiguous(xp, indices)
 
 
 def nth(xp: Any, rows: Any, value: Any, k: Any) -> Any:
@@ -251,6 +252,7 @@ class Mode(Picked):
 
     public = True
     result = return_type("mode", ("values", "indices"))
+    nearest = "median, whose gradient goes to the chosen element"
     samples = [
         Case(Draw(5)),
         Case(Draw(3, 4), 0),
