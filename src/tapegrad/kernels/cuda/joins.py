@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from . import join_sources
 from .cublas import loaded
 from .launchers.kernels import NOTHING, Gpu, accumulator, real_of
 from .launchers.moves import contiguous
 from .launchers.rms import is_aligned
-from .sources import joins as cuda_joins
 
 MOST_STEPS = 4
 ACTIVE = 1  # cudaStreamCaptureStatusActive
@@ -182,7 +182,7 @@ class Head:
             self.steps[place].out = NOTHING
 
     def text(self) -> str:
-        return cuda_joins.tail([(step.formula, step.is_value) for step in self.steps])
+        return join_sources.tail([(step.formula, step.is_value) for step in self.steps])
 
 
 class Recipe:
@@ -419,7 +419,7 @@ class Joins:
         recipe = pull.recipe
         if recipe.keys != tuple([x.data.ptr for x in keys]) or not self.is_last(pull.nodes[0]):
             return False
-        text = cuda_joins.pull([step.formula for step in recipe.steps], pull.formula)
+        text = join_sources.pull([step.formula for step in recipe.steps], pull.formula)
         numbers = [real_of(recipe.dtype)(1)]
         numbers += [s for step in recipe.steps for s in step.numbers] + pull.numbers
         (first, args), *rest = launches

@@ -1,6 +1,6 @@
 """float32 matrix products on tensor cores, as accurate as float32: plans and launches.
 
-The kernels are in sources/products.py. A result is always the same for the same factors and tile.
+The kernels are in sources/products/. A result is always the same for the same factors and tile.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .sources import products as cuda_products
+from .programs import compiled
 
 NOTHING = np.uint64(0)  # a null pointer
 DEPTH = 32  # of k, that one step takes
@@ -113,9 +113,8 @@ def product_kernel(gpu: Any, tile: Tile, turn_a: bool, turn_b: bool) -> Any:
             "A_ALONG_K": int(not turn_a),
             "B_ALONG_K": int(turn_b),
         }
-        head = "".join(f"#define {word} {value}\n" for word, value in given.items())
-        code = head + cuda_products.INSTRUCTIONS + cuda_products.PRODUCT
-        found = gpu.compiled[key] = gpu.xp.RawKernel(code, "product", ("--std=c++14",))
+        found = compiled(gpu.xp, "products/product.cu", "float32", "product", given)
+        gpu.compiled[key] = found
         found.max_dynamic_shared_size_bytes = tile.memory(turn_a, turn_b)
         found.preferred_shared_memory_carveout = 100
     return found
@@ -125,8 +124,8 @@ def sum_kernel(gpu: Any) -> Any:
     key = (KERNEL, "sum")
     found = gpu.compiled.get(key)
     if found is None:
-        made = gpu.xp.RawKernel(cuda_products.SUM, "add_shares", ("--std=c++14",))
-        found = gpu.compiled[key] = made
+        found = compiled(gpu.xp, "products/sum.cu", "float32", "add_shares")
+        gpu.compiled[key] = found
     return found
 
 

@@ -1,4 +1,4 @@
-"""Convolution on the GPU (sources/conv.py has the kernels).
+"""Convolution on the GPU (sources/conv/conv.cu has the kernels).
 
 A convolution is a product: a kernel gathers the windows of all images as the columns of a matrix,
 cuBLAS multiplies it by the weights, and another kernel puts the result in order and adds the bias.
@@ -18,7 +18,6 @@ from ....core.strides import channels_last, strided
 from ...geometry import out_size, transposed_size
 from .. import cublaslt
 from ..cublas import F32, NAMES
-from ..sources import conv as cuda_conv
 from . import pool as cupy_pool
 from . import resize as cupy_resize
 from .conv_products import Implicit
@@ -90,7 +89,7 @@ class Conv:
         self.parts = -(-self.images // self.at_once)
 
     def run(self, name: str, count: int, args: tuple[Any, ...]) -> None:
-        kernel = compiled(self.gpu, NAMES[self.dtype], name, cuda_conv.CONV)
+        kernel = compiled(self.gpu, NAMES[self.dtype], name, "conv")
         kernel(self.gpu.grid(count), BLOCK, args)
 
     def new(self, shape: Ints, dtype: Any = None) -> Any:
@@ -246,7 +245,7 @@ class Conv:
             if parts is not None:
                 return self.added(parts)
             w = self.new(self.w_shape)
-            kernel = compiled(self.gpu, NAMES[self.dtype], "each_channel_weight", cuda_conv.CONV)
+            kernel = compiled(self.gpu, NAMES[self.dtype], "each_channel_weight", "conv")
             args = (U32(self.images * self.length), self.windows, self.by_channel, self.times)
             kernel((self.taps, self.features), BLOCK, (x, y, w, *args))
             return w
@@ -276,7 +275,7 @@ class Conv:
         """The sum of weights' gradients."""
         count, n = made.shape[0], math.prod(self.w_shape)
         w = self.new(self.w_shape)
-        end = self.gpu.kernel("SUMS", NAMES[self.dtype], "columns_end")
+        end = self.gpu.kernel("rows/sums.cu", NAMES[self.dtype], "columns_end")
         sizes = (real(self.dtype, 1), I32(count), I32(n))
         end(((n + 31) // 32, 1), SQUARE, (made, w, pointer(None), *sizes))
         return w
@@ -308,7 +307,7 @@ def channel_sums(gpu: Gpu, y: Any) -> Any:
     images, features = y.shape[:2]
     length = math.prod(y.shape[2:])
     sums = gpu.xp.ndarray((features,), y.dtype)
-    run = compiled(gpu, NAMES[y.dtype], "channel_sums", cuda_conv.CONV)
+    run = compiled(gpu, NAMES[y.dtype], "channel_sums", "conv")
     n = images * length
     run((features,), (1024 if n > 4096 else 256,), (y, sums, U32(n), cut(length), U32(features)))
     return sums
@@ -473,7 +472,7 @@ def register_unfold(backend: Any, gpu: Gpu, reference: Any) -> None:
         made, sizes = found
         cols = gpu.xp.ndarray(made, dtype)
         n = cols.size // math.prod(kernel)
-        run = compiled(gpu, NAMES[dtype], "gather", cuda_conv.CONV)
+        run = compiled(gpu, NAMES[dtype], "gather", "conv")
         run(gpu.grid(n), BLOCK, (dense(backend, input), cols, U32(n), *sizes))
         return cols
 
@@ -490,7 +489,7 @@ def register_unfold(backend: Any, gpu: Gpu, reference: Any) -> None:
         if found is None or found[0] != input.shape:
             return other_back(input, size, kernel, dilation, padding, stride)
         x = gpu.xp.ndarray(shape, dtype)
-        run = compiled(gpu, NAMES[dtype], "scatter", cuda_conv.CONV)
+        run = compiled(gpu, NAMES[dtype], "scatter", "conv")
         args = (dense(backend, input), pointer(None), x, U32(x.size), *found[1])
         run(gpu.grid(x.size), BLOCK, args)
         return x

@@ -1,4 +1,4 @@
-"""Convolutions of float32 in TF32 (sources/conv_products.py has the kernels): nothing is gathered
+"""Convolutions of float32 in TF32 (sources/conv/implicit.cu has the kernels): nothing is gathered
 in memory."""
 
 from __future__ import annotations
@@ -9,11 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..sources import conv as cuda_conv
-from ..sources import conv_products as cuda_products
-from ..sources import products
-from ..sources import templates as cuda_source
-from ..sources.conv_products import DEPTH, TURNED
+from ..programs import compiled
 from .conv_hopper import Geometry, WeightsPlan, WidePlan
 from .kernels import I32, NOTHING, Gpu
 from .moves import U32
@@ -22,6 +18,8 @@ from .rms import is_aligned
 
 F32 = np.dtype(np.float32)
 THREADS = (256,)
+DEPTH = 32  # of a piece, as in the source
+TURNED = 4096  # elements that a block brings into another order
 STAGES = 3
 FEW_CHANNELS = 16  # below, most of a piece would be empty
 SHARES = 64  # into which the images are split at the most, for the gradient of the weights
@@ -83,10 +81,7 @@ class Implicit:
         if found is None:
             given = {"BM": tile.rows, "BN": tile.columns, "DOWN": tile.down, "STAGES": STAGES}
             given |= {"AT_ONCE": tile.taps, "BACK": int(back), "FULL": int(full)}
-            head = "".join([f"#define {word} {value}\n" for word, value in given.items()])
-            instructions = products.INSTRUCTIONS.replace("typedef long long i64;\n", "")
-            parts = (head, cuda_conv.WINDOWS, instructions, cuda_products.IMPLICIT)
-            run = cuda_source.compiled(self.gpu.xp, "float32", name, *parts)
+            run = compiled(self.gpu.xp, "conv/implicit.cu", "float32", name, given)
             wide = tile.columns
             second = wide * (DEPTH + 4) if name == "to_weights" else DEPTH * (wide + 8)
             shared = STAGES * (tile.rows * (DEPTH + 4) + second) * 4

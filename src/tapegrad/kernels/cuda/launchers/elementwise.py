@@ -25,7 +25,7 @@ from ..formulas import (
     of_rule,
     of_shared_rule,
 )
-from ..sources.templates import ACCESS
+from ..programs import compiled, formula_file
 from . import gates as cupy_gates
 from .kernels import BLOCK, I32, I64, NOTHING, Gpu, accumulator, contiguous_floats, real
 from .moves import MANY, U32, Plans, contiguous, plan_order
@@ -251,7 +251,7 @@ class Each:
         count = 1 if n <= ALONE else min(-(-n // 8192), 512)
         chunk = -(-n // count)
         count = -(-n // chunk)
-        end = self.gpu.kernel("SUMS", NAMES[dtype], "long_rows_end") if count > 1 else None
+        end = self.gpu.kernel("rows/sums.cu", NAMES[dtype], "long_rows_end") if count > 1 else None
         return run, end, count, (real(dtype, n if mean else 1), I64(n), I64(chunk))
 
 
@@ -349,7 +349,7 @@ def count_on(gpu: Gpu, out: Any, x: Any, y: Any) -> bool:
         return False
     n = x.size
     if n:
-        gpu.kernel("COUNT", kind, "count_on")(gpu.grid(n), BLOCK, (x, n, y))
+        gpu.kernel("elementwise/count.cu", kind, "count_on")(gpu.grid(n), BLOCK, (x, n, y))
     return True
 
 
@@ -422,10 +422,10 @@ def mixed_kernel(each: Each, formulas: Formulas, kernel: Any) -> Any:
         assert formula is not None
         run = formula.kernels.get(kinds)
         if run is None:
-            first, second = [ACCESS[kind] for kind in kinds]
-            parts = {"formula": formula.text, "x": first[0], "read_x": first[1]}
-            parts |= {"y": second[0], "read_y": second[1]}
-            run = formula.kernels[kinds] = gpu.kernel("MIXED", "float32", "mixed", **parts)
+            words = dict(zip(("X_DTYPE", "Y_DTYPE"), kinds, strict=True))
+            file, made = "elementwise/mixed.cu", formula_file(formula.text)
+            run = compiled(gpu.xp, file, "float32", "mixed", words, made)
+            formula.kernels[kinds] = run
         out = gpu.xp.ndarray(x.shape, F32)
         run(gpu.fours(x.size), BLOCK, (x, y, out, x.size))
         return out

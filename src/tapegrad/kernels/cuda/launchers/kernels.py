@@ -18,11 +18,9 @@ from .. import cublas, cublaslt
 from ..cublas import NAMES
 from ..formulas import NUMBERS, Formula
 from ..library import reduced_shape
-from ..sources import elementwise as cuda_elementwise
-from ..sources import templates as cuda_source
+from ..programs import compiled, formula_file
 from .moves import MANY, U32, Plans, contiguous
 
-SOURCES = (cuda_source, cuda_elementwise)
 NOTHING = np.uint64(0)  # a null pointer
 I32, I64 = np.int32, np.int64
 BLOCK = (256,)
@@ -61,14 +59,12 @@ class Gpu:
     def lt(self) -> cublaslt.Lt:
         return cublaslt.Lt(self, self.blas)
 
-    def kernel(self, source: str, kind: str, name: str, **parts: Any) -> Any:
-        """A kernel by the name of its source, its dtype and its own name."""
-        key = (source, kind, name, *parts.values()) if parts else (source, kind, name)
+    def kernel(self, source: str, kind: str, name: str, **words: Any) -> Any:
+        """A kernel by its file, its dtype, its own name and the words that are defined for it."""
+        key = (source, kind, name, *words.items()) if words else (source, kind, name)
         found = self.compiled.get(key)
         if found is None:
-            text = next(getattr(file, source) for file in SOURCES if hasattr(file, source))
-            text = text % parts if parts else text.replace("%%", "%")
-            found = self.compiled[key] = cuda_source.compiled(self.xp, kind, name, text)
+            found = self.compiled[key] = compiled(self.xp, source, kind, name, words)
         return found
 
     def empty(self, shape: Any, dtype: Any) -> Any:
@@ -84,15 +80,9 @@ class Gpu:
     def elementwise(self, form: str, formula: Formula) -> Any:
         """Compile the kernel around a formula; the form "binary_once" is binary's `once`."""
         name, _, once = form.partition("_")
-        letters = NUMBERS[: len(formula.numbers)]
-        parts = {
-            "formula": formula.text,
-            "numbers": "".join([f", A {s}" for s in letters]),
-            "given": "".join([f", {s}" for s in letters]),
-        }
-        if name in ("binary", "ternary"):
-            parts["once"] = "true" if once else "false"
-        run = self.kernel(name.upper(), NAMES[formula.dtype], name, **parts)
+        made = formula_file(formula.text, NUMBERS[: len(formula.numbers)])
+        file, dtype = f"elementwise/{name}.cu", NAMES[formula.dtype]
+        run = compiled(self.xp, file, dtype, name, {"ONCE": int(bool(once))}, made)
         formula.kernels[form] = run
         return run
 
@@ -159,7 +149,7 @@ class Gpu:
     def rows(self, name: str, kind: str, rows: int, args: tuple[Any, ...]) -> None:
         """Run a kernel that gives each row of a matrix a warp."""
         if rows:
-            self.kernel("ROWS", kind, name)(((rows + 7) // 8,), (32, 8), args)
+            self.kernel("rows/rows.cu", kind, name)(((rows + 7) // 8,), (32, 8), args)
 
     def summed(self, x: Any, dim: Any, keepdim: bool, mean: bool) -> Any:
         """Sums or means of contiguous floats; None where CuPy has to do it."""
@@ -205,9 +195,9 @@ class Gpu:
             name, plan.block, plan.sizes = "long_rows", (1024,), (by, I64(n), I64(chunk))
             plan.grid, plan.end_grid, plan.parts = (rows, count), (rows,), (rows, count)
             plan.end_sizes = (by, I32(count))
-        plan.run = self.kernel("SUMS", kind, name)
+        plan.run = self.kernel("rows/sums.cu", kind, name)
         if count > 1:
-            plan.end = self.kernel("SUMS", kind, f"{name}_end")
+            plan.end = self.kernel("rows/sums.cu", kind, f"{name}_end")
         return plan
 
 

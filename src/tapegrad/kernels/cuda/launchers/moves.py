@@ -18,8 +18,9 @@ import numpy as np
 
 from ....core.strides import contiguous_strides, empty, kept_strides, viewed_strides
 from ..cublas import NAMES
-from ..sources import templates as cuda_source
+from ..programs import MOVED
 
+COPIES = "moves/copies.cu"
 I64 = np.int64
 U32 = np.uint32
 BLOCK = (256,)
@@ -182,16 +183,15 @@ class Moves:
         self.views = Plans(self.plan_view)
 
     def kernel(self, name: str, source: Any, target: Any, item: int) -> Any:
-        """A kernel of COPIES; None for dtypes that it does not know."""
+        """A kernel of moves/copies.cu; None for dtypes that it does not know."""
         kernel = self.gpu.kernel
         if source == target:
-            if item not in cuda_source.RAW:
+            if item not in MOVED:
                 return None
-            return kernel("COPIES", f"raw{item}", name, given="T", read="(*(p))")
+            return kernel(COPIES, f"raw{item}", name, GIVEN_DTYPE=f"raw{item}")
         if source not in NAMES or target not in NAMES:
             return None
-        given, read, _ = cuda_source.ACCESS[NAMES[source]]
-        return kernel("COPIES", NAMES[target], name, given=given, read=read)
+        return kernel(COPIES, NAMES[target], name, GIVEN_DTYPE=NAMES[source])
 
     def grid(self, count: int) -> tuple[int]:
         return (min((count + 255) // 256, self.gpu.blocks * 4) or 1,)
@@ -305,7 +305,7 @@ class Moves:
         first, item = shapes[0], dtype.itemsize
         alike = [len(s) == len(first) and apart(s, dim) == apart(first, dim) for s in shapes]
         sizes = [math.prod(s) for s in shapes]
-        if not all(alike) or not all([0 < n < MANY for n in sizes]) or item not in cuda_source.RAW:
+        if not all(alike) or not all([0 < n < MANY for n in sizes]) or item not in MOVED:
             return None
         inner = math.prod(first[dim + 1 :])
         widths = [s[dim] * inner for s in shapes]
@@ -327,7 +327,7 @@ class Moves:
             layout = filled(line)
             for name in ("rank", "size", "stride"):
                 table[name][k] = layout[name]
-        run = self.gpu.kernel("JOIN", f"raw{unit}", "join", limit=PARTS)
+        run = self.gpu.kernel("moves/join.cu", f"raw{unit}", "join", LIMIT=PARTS)
         grid = (*self.grid(int(table["n"].max())), len(forms))
         shape = (*first[:dim], sum([s[dim] for s in shapes]), *first[dim + 1 :])
         return Join(run, grid, table, start, shape)
@@ -364,9 +364,8 @@ class CastTogether:
     """How arrays of some shapes are cast by one launch."""
 
     def __init__(self, gpu: Any, shapes: tuple[Shape, ...], given: Any, dtype: Any) -> None:
-        stored, read, _ = cuda_source.ACCESS[NAMES[given]]
-        parts = {"given": stored, "read": read, "limit": CASTS}
-        self.run = gpu.kernel("CASTS", NAMES[dtype], "cast_together", **parts)
+        words = {"GIVEN_DTYPE": NAMES[given], "LIMIT": CASTS}
+        self.run = gpu.kernel("moves/casts.cu", NAMES[dtype], "cast_together", **words)
         sizes = [math.prod(shape) for shape in shapes]
         self.grid = (gpu.fours(max(sizes))[0], len(shapes))
         # In one piece of memory they are 512 bytes apart at least, as arrays of their own are.
@@ -398,7 +397,7 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
             return
         run = runs.get(dtype)
         if run is None:
-            run = runs[dtype] = gpu.kernel("ACCUMULATE", NAMES[dtype], "accumulate")
+            run = runs[dtype] = gpu.kernel("moves/accumulate.cu", NAMES[dtype], "accumulate")
         n = target.size
         if n:
             run(gpu.fours(n), BLOCK, (target, other, n))

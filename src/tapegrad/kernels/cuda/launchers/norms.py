@@ -1,4 +1,4 @@
-"""Batch, group and instance norm on the GPU (sources/norms.py has the kernels).
+"""Batch, group and instance norm on the GPU (sources/norms/ has the kernels).
 
 One launch where a block can have all that is standardized together, else two: parts first. What a
 launch needs besides its arrays is worked out once for arrays that lie alike.
@@ -15,10 +15,7 @@ import numpy as np
 from ....core.devices import DEVICE
 from ....core.strides import empty
 from ..cublas import NAMES
-from ..sources import norms as cuda_norms
-from ..sources import templates as cuda_source
-from ..sources.joins import PLAIN
-from ..sources.norm_columns import COLUMNS
+from ..programs import compiled
 from . import rms as cupy_rms
 from .kernels import I32, NOTHING, Gpu, accumulator, real
 from .moves import MANY, U32, Plans, contiguous, opaque
@@ -38,7 +35,6 @@ OWNED = 16384  # elements that one block may have all of
 TALL = 512  # rows that one block may have all of
 PIECE = 4096  # elements that are worth a block
 ACROSS = 32  # columns of a block
-SOURCES = {"SETS": cuda_norms.SETS, "COLUMNS": COLUMNS, "FOLLOW": cuda_norms.FOLLOW}
 FIXED = "norm_fixed"  # has no sums to wait for: one launch of small parts
 
 
@@ -52,7 +48,7 @@ class Launch:
         self.grid = grid
         self.block = block
         self.sizes = sizes
-        self.again: Any = None  # makes the kernel that does ops of sources/joins.py too
+        self.again: Any = None  # makes the kernel that does ops of join_sources.py too
         self.channels = 0
 
 
@@ -127,18 +123,18 @@ class Norms:
         parameter: Any,
         kept: Any,
         wide: int = 1,
-        joined: str = PLAIN,
+        joined: str = "",
     ) -> Any:
-        """A kernel of sources/norms.py for dtypes of the input, of parameters and of statistics.
+        """A kernel of sources/norms/ for dtypes of the input, of parameters and of statistics.
 
-        `joined` is what it does besides, as sources/joins.py says it.
+        `joined` is what it does besides, as join_sources.py says it.
         """
         key = (source, name, dtype, parameter, kept, wide, joined)
         found = self.compiled.get(key)
         if found is None:
-            setting = cuda_norms.setting(NAMES[parameter], NAMES[kept], wide)
-            parts = (setting, joined, SOURCES[source])
-            found = cuda_source.compiled(self.gpu.xp, NAMES[dtype], name, *parts)
+            words = {"WIDE": wide, "P_DTYPE": NAMES[parameter], "S_DTYPE": NAMES[kept]}
+            file, made = f"norms/{source}.cu", {"joined.cu": joined}
+            found = compiled(self.gpu.xp, file, NAMES[dtype], name, words, made)
             self.compiled[key] = found
         return found
 
@@ -147,10 +143,10 @@ class Norms:
     def plan_sets(
         self, way: str, dtypes: Any, number: float, sizes: Any, channels: Any, steps: Any, wide: int
     ) -> Norm:
-        """`norm`, `back` or FIXED of sets, as sources/norms.py describes them."""
+        """`norm`, `back` or FIXED of sets, as sources/norms/sets.cu describes them."""
 
-        def kernels(name: str, joined: str = PLAIN) -> Any:
-            return self.kernel("SETS", name, *dtypes, wide, joined)
+        def kernels(name: str, joined: str = "") -> Any:
+            return self.kernel("sets", name, *dtypes, wide, joined)
 
         plan = Norm(dtypes[0], number)
         plan.more = (NOTHING,)
@@ -176,8 +172,8 @@ class Norms:
     ) -> Norm:
         """The same of the columns of a matrix."""
 
-        def kernels(name: str, joined: str = PLAIN) -> Any:
-            return self.kernel("COLUMNS", name, *dtypes, wide, joined)
+        def kernels(name: str, joined: str = "") -> Any:
+            return self.kernel("columns", name, *dtypes, wide, joined)
 
         plan = Norm(dtypes[0], number)
         across = -(-n // ACROSS)
@@ -273,7 +269,7 @@ class Norms:
             block = team(part // wide)
             if extra or parts > 1:
                 block = (max(block[0], 32), 1)
-            run = self.kernel("SETS", name, *dtypes, wide)
+            run = self.kernel("sets", name, *dtypes, wide)
             return Launch(run, (-(-count // block[1]) + extra, parts), block, opaque(filled))
 
         plan.parts = launch(
@@ -514,7 +510,7 @@ def register_batch(backend: Any, norms: Norms, reference: Any) -> None:
         fits = dtype in NAMES and var.dtype == dtype and contiguous(mean) and contiguous(var)
         if not fits or wide != accumulator(dtype) or stats.size != 3 * n or not n:
             return False
-        run = norms.kernel("FOLLOW", "follow", wide, dtype, wide)
+        run = norms.kernel("follow", "follow", wide, dtype, wide)
         numbers = (real(wide, momentum), real(wide, unbiased), I32(n))
         run(norms.gpu.grid(n), (256,), (mean, var, stats, *numbers))
         return True

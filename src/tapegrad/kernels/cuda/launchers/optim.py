@@ -17,15 +17,29 @@ import numpy as np
 
 from ....core.base import ON_DEVICE, STATE, TensorBase, wrap
 from ..cublas import NAMES
-from ..sources import optim as cuda_optim
-from ..sources.optim import SHARE, THREADS
-from ..sources.templates import compiled
+from ..programs import SOURCES, compiled
 from .kernels import accumulator, real_of
 from .moves import contiguous, opaque
 
+THREADS = 256
+SHARE = 1024  # elements that a block takes at least: four for each thread
 ROOM = 4096 - 64  # bytes that a launch may carry, less what else it carries
 U64, I64, I32, F64 = np.uint64, np.int64, np.int32, np.float64
 BLOCK = (THREADS,)
+# What a product of two elements rounds to zero at (Rprop): its sign counts, and CuPy's compiler
+# takes numbers for zero sooner than PyTorch's does.
+TINY = {"float32": 2.0**-150, "float64": 0.0, "float16": 2.0**-25, "bfloat16": 2.0**-134}
+UNCOUNTED = ("rmsprop", "adadelta", "rprop")  # rules whose kernels do not read the step count
+# Of a norm, by its order: what sources/optim/norms.cu wants to be defined. A NaN is the largest.
+ORDERS = {
+    2.0: {"SIZE(a)": "(a * a)", "JOINED(a, b)": "(a + b)", "END(total)": "sqrt(total)"},
+    1.0: {"SIZE(a)": "(a < 0 ? -a : a)", "JOINED(a, b)": "(a + b)", "END(total)": "total"},
+    math.inf: {
+        "SIZE(a)": "(a < 0 ? -a : a)",
+        "JOINED(a, b)": "(b > a || b != b ? b : a)",
+        "END(total)": "total",
+    },
+}
 PLACE = I64().itemsize + I32().itemsize  # what a launch holds of a tensor besides addresses
 
 
@@ -111,15 +125,16 @@ class FusedRule:
         rows = 2 + len(present)
         fixed = 8 * (len(names) + sum(lengths))
         self.limit = (ROOM - fixed) // (8 * rows + PLACE)
-        self.code = cuda_optim.rule_source(
-            rule.kernel,
-            kind,
-            rows=list(rule.rows),
-            present=list(present),
-            numbers=names,
-            options=list(rule.options),
-            limit=self.limit,
-        )
+        places = [f"a[{2 + present.index(r)}]" if r in present else "none" for r in rule.rows]
+        self.words = {
+            "ROWS": rows,
+            "NUMBERS": ", ".join(names),
+            "OPTIONS": ", ".join(rule.options),
+            "LIMIT": self.limit,
+            "ARGUMENTS": ", ".join(["a[0]", "a[1]", *places]),
+            "TINY": repr(TINY[kind]),
+        }
+        self.made = {"rule.cu": (SOURCES / f"optim/rules/{rule.kernel}.cu").read_text("utf-8")}
         self.table = np.dtype(
             [
                 ("p", U64, (rows, self.limit)),
@@ -133,12 +148,15 @@ class FusedRule:
             align=True,
         )
         self.options = np.dtype([("options", F64, (sum(lengths),))])
-        self.counts = bool(cuda_optim.RULES[rule.kernel][1])
-        self.run = compiled(gpu.xp, kind, "update", self.code)
+        self.counts = rule.kernel not in UNCOUNTED
+        self.run = self.kernel("update")
+
+    def kernel(self, name: str) -> Any:
+        return compiled(self.gpu.xp, "optim/frame.cu", self.kind, name, self.words, self.made)
 
     @functools.cached_property
     def run_advance(self) -> Any:
-        return compiled(self.gpu.xp, self.kind, "next_numbers", self.code)
+        return self.kernel("next_numbers")
 
     def update(
         self,
@@ -219,14 +237,12 @@ class Gradients:
                 return None
         return arrays
 
-    def kernel(self, kind: str, source: str, name: str, **parts: str) -> Any:
-        key = (kind, name, *parts.values())
+    def kernel(self, kind: str, source: str, name: str, **words: str) -> Any:
+        key = (kind, name, *words.values())
         found = self.known.get(key)
         if found is None:
-            code = getattr(cuda_optim, source)
-            if source != "SCALE":
-                code %= {"limit": self.limit, **parts}
-            found = self.known[key] = compiled(self.gpu.xp, kind, name, code)
+            file, given = f"optim/{source}.cu", {"LIMIT": self.limit, **words}
+            found = self.known[key] = compiled(self.gpu.xp, file, kind, name, given)
         return found
 
     def launches(self, arrays: Sequence[Any]) -> list[tuple[int, Any]]:
@@ -248,7 +264,7 @@ class Gradients:
 
     def total_norm(self, arrays: Sequence[Any], order: float) -> Any:
         """The norm of all elements together, a tensor; None where there is no kernel for it."""
-        parts = cuda_optim.ORDERS.get(order)
+        parts = ORDERS.get(order)
         if parts is None or (order == math.inf and not all([x.size for x in arrays])):
             return None
         dtype = arrays[0].dtype
@@ -256,18 +272,18 @@ class Gradients:
         launches = self.launches(arrays)
         count = sum([blocks for blocks, _ in launches])
         sums = self.gpu.xp.ndarray((count,), accumulator(dtype))
-        run = self.kernel(kind, "NORMS", "norm_parts", **parts)
+        run = self.kernel(kind, "norms", "norm_parts", **parts)
         start = 0
         for blocks, table in launches:
             run((blocks,), BLOCK, (table, sums[start:] if start else sums))
             start += blocks
         out = self.gpu.xp.ndarray((), dtype)
-        end = self.kernel(kind, "NORMS", "norm_end", **parts)
+        end = self.kernel(kind, "norms", "norm_end", **parts)
         end((1,), BLOCK, (sums, out, I32(count)))
         return wrap(out)
 
     def change(self, name: str, arrays: Sequence[Any], *args: Any) -> None:
-        run = self.kernel(NAMES[arrays[0].dtype], "CHANGES", name)
+        run = self.kernel(NAMES[arrays[0].dtype], "changes", name)
         for blocks, table in self.launches(arrays):
             run((blocks,), BLOCK, (table, *args))
 
@@ -296,6 +312,6 @@ class Gradients:
         self, scale: Any, tracker: Any, found: Any, growth: float, backoff: float, interval: int
     ) -> None:
         """The scale of a GradScaler after a step."""
-        run = self.kernel("float32", "SCALE", "next_scale")
+        run = self.kernel("float32", "scale", "next_scale")
         numbers = np.float32(growth), np.float32(backoff), I32(interval)
         run((1,), (1,), (scale, tracker, found, *numbers))

@@ -1,4 +1,4 @@
-"""Recurrent layers on the GPU (sources/recurrent.py has the kernels): one launch for all steps."""
+"""Recurrent layers on the GPU: one launch for all steps (sources/products/recurrent.cu)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ....core.rounding import half_as_single
 from ...recurrent_loops import before, spans
 from ..cublas import NAMES
 from ..formulas import functions
-from ..sources import recurrent as cuda_recurrent
-from ..sources import templates as cuda_source
-from ..sources.recurrent import LONG_BACK, ROWS, WARPS
+from ..programs import compiled, formula_file
 from .kernels import I32, NOTHING, Gpu
 from .moves import Plans
 from .rows import dense, pointer
 
+ROWS = 32  # sequences that a block works on at a time
+WARPS = 8
+LONG_BACK = 64  # columns of each quarter of the gradients that are read at once
 LSTM, GRU, TANH, RELU = range(4)
 GATES = (4, 3, 1, 1)
 THREADS = (256,)
@@ -84,13 +85,11 @@ class Layers:
         return found[0], found[1]
 
     def kernel(self, dtype: Any, back: bool, setting: dict[str, int]) -> Any:
-        setting["LONG_BACK"] = LONG_BACK
-        text = "".join([f"#define {name} {value}\n" for name, value in setting.items()])
-        text += functions(REGISTRY["sigmoid"].forward, ["logistic"])
+        words = {**setting, "LONG_BACK": LONG_BACK}
+        made = formula_file(functions(REGISTRY["sigmoid"].forward, ["logistic"]))
         name = "steps_back" if back else "steps"
-        return cuda_source.compiled(
-            self.gpu.xp, NAMES[dtype], name, text, cuda_recurrent.RECURRENT, together=True
-        )
+        file = "products/recurrent.cu"
+        return compiled(self.gpu.xp, file, NAMES[dtype], name, words, made, together=True)
 
     def walk(self, sizes: Sizes, turned: bool) -> Any:
         """Where the rows of each step are, for sequences of several lengths."""
