@@ -48,7 +48,8 @@ def elementwise(name: str, count: int) -> list[Form]:
     text = f"__device__ __forceinline__ A formula({parameters}, A s) {{ return a + s; }}\n"
     made = formula_file(text, "s")
     return [
-        Form(f"elementwise/{name}.cu", kind, {"ONCE": i % 2}, made) for i, kind in enumerate(FLOATS)
+        Form("elementwise.cu", kind, {name.upper(): 1, "ONCE": i % 2}, made)
+        for i, kind in enumerate(FLOATS)
     ]
 
 
@@ -73,9 +74,9 @@ def norm_forms() -> list[Form]:
         words["S_DTYPE"] = words["P_DTYPE"]
         for text in joined:
             for name in ("sets", "columns"):
-                found.append(Form(f"norms/{name}.cu", kind, words, {"joined.cu": text}))
-        found.append(Form("norms/follow.cu", kind, words))
-        found.append(Form("norms/rms.cu", kind, {"WIDE": 4, "HELD": 2}))
+                found.append(Form(f"norm_{name}.cu", kind, words, {"joined.cu": text}))
+        found.append(Form("norm_follow.cu", kind, words))
+        found.append(Form("rms.cu", kind, {"WIDE": 4, "HELD": 2}))
     return found
 
 
@@ -85,7 +86,7 @@ def optimizer_forms() -> list[Form]:
         rule = getattr(optimizers, name).FUSED
         for kind in FLOATS:
             made = optim.FusedRule(Compiling(), rule, kind, tuple(rule.rows))
-            found.append(Form("optim/frame.cu", kind, made.words, made.made))
+            found.append(Form("optim.cu", kind, made.words, made.made))
     return found
 
 
@@ -102,16 +103,19 @@ def forms() -> list[Form]:
         "__device__ __forceinline__ A formula(A a, A x, A c, A d, A m, A s) { return a * m * s; }\n"
     )
     listed = [
-        *[Form("moves/accumulate.cu", kind) for kind in FLOATS],
-        *[Form("moves/copies.cu", kind, {"GIVEN_DTYPE": "float16"}) for kind in FLOATS],
-        *[Form("moves/copies.cu", f"raw{n}", {"GIVEN_DTYPE": f"raw{n}"}) for n in (1, 2, 4, 8, 16)],
-        *[Form("moves/casts.cu", k, {"GIVEN_DTYPE": "bool", "LIMIT": 160}) for k in FLOATS],
-        *[Form("moves/join.cu", f"raw{n}", {"LIMIT": 16}) for n in (1, 2, 4, 8, 16)],
-        *[Form(f"rows/{n}.cu", kind) for n in ("sums", "rows", "gather") for kind in FLOATS[:2]],
-        *[Form("rows/ranges.cu", kind) for kind in ("index64", "index32")],
-        *[Form("rows/folds.cu", "float32", words) for words in folds.KINDS.values()],
+        *[Form("moves.cu", kind, {"ACCUMULATE": 1}) for kind in FLOATS],
+        *[Form("moves.cu", kind, {"COPIES": 1, "GIVEN_DTYPE": "float16"}) for kind in FLOATS],
         *[
-            Form("rows/fold_gradients.cu", kind, {"SUMS": sums}, formula_file(mean, "s"))
+            Form("moves.cu", f"raw{n}", {"COPIES": 1, "GIVEN_DTYPE": f"raw{n}"})
+            for n in (1, 2, 4, 8, 16)
+        ],
+        *[Form("moves.cu", k, {"CASTS": 1, "GIVEN_DTYPE": "bool", "LIMIT": 160}) for k in FLOATS],
+        *[Form("moves.cu", f"raw{n}", {"JOIN": 1, "LIMIT": 16}) for n in (1, 2, 4, 8, 16)],
+        *[Form(f"{n}.cu", kind) for n in ("sums", "rows", "gather") for kind in FLOATS[:2]],
+        *[Form("integers.cu", kind) for kind in ("index64", "index32")],
+        *[Form("folds.cu", "float32", words) for words in folds.KINDS.values()],
+        *[
+            Form("fold_gradients.cu", kind, {"SUMS": sums}, formula_file(mean, "s"))
             for kind in FLOATS
             for sums in (0, 1)
         ],
@@ -123,25 +127,24 @@ def forms() -> list[Form]:
         *elementwise("weights", 3),
         *elementwise("weighted", 3),
         *elementwise("weighed", 4),
-        Form("elementwise/count.cu", "index64"),
-        *[Form("elementwise/choice.cu", k, {"DOES(m, a, b, s)": "(m ? a : s)"}) for k in FLOATS],
-        *[Form("elementwise/gates.cu", k, {}, formula_file(gate_functions())) for k in FLOATS],
+        *[Form("moves.cu", k, {"CHOICE": 1, "DOES(m, a, b, s)": "(m ? a : s)"}) for k in FLOATS],
+        *[Form("gates.cu", k, {}, formula_file(gate_functions())) for k in FLOATS],
         Form(
-            "elementwise/mixed.cu",
+            "elementwise.cu",
             "float32",
-            {"X_DTYPE": "bfloat16", "Y_DTYPE": "float32"},
+            {"MIXED": 1, "X_DTYPE": "bfloat16", "Y_DTYPE": "float32"},
             formula_file(formula("mul", 2).text),
         ),
-        *[Form(f"conv/{n}.cu", k) for n in ("conv", "resize") for k in FLOATS],
-        *[Form("conv/pools.cu", k, {"ADAPTIVE": i}) for i in (0, 1) for k in FLOATS[:3]],
+        *[Form(f"{n}.cu", k) for n in ("conv", "resize") for k in FLOATS],
+        *[Form("pools.cu", k, {"ADAPTIVE": i}) for i in (0, 1) for k in FLOATS[:3]],
         *[
-            Form("conv/depthwise.cu", k, {"KY": 3, "KX": 3, "SY": s, "SX": s, "DOWN": 4})
+            Form("depthwise.cu", k, {"KY": 3, "KX": 3, "SY": s, "SX": s, "DOWN": 4})
             for k in FLOATS
             for s in (1, 2)
         ],
         *[
             Form(
-                "conv/implicit.cu",
+                "implicit.cu",
                 "float32",
                 {"BM": 64, "BN": 128, "DOWN": 2, "STAGES": 3}
                 | {"AT_ONCE": 1, "BACK": back, "FULL": full},
@@ -149,32 +152,36 @@ def forms() -> list[Form]:
             for back in (0, 1)
             for full in (0, 1)
         ],
-        Form("conv/hopper_places.cu", "float32", {"BN": 128, "GROUPS": 2, "PITCH": 72}),
-        Form("conv/hopper_weights.cu", "float32", {"BQ": 64, "PITCH": 72}),
+        Form("hopper.cu", "float32", {"PLACES": 1, "BN": 128, "GROUPS": 2, "PITCH": 72}),
+        Form("hopper.cu", "float32", {"WEIGHTS": 1, "BQ": 64, "PITCH": 72}),
         *[
-            Form(f"random/{n}.cu", k, {"SIDE": 1})
-            for n in "words floats dropout poisson gamma binomial slopes".split()
+            Form("philox.cu", k, {part: 1, "SIDE": 1})
+            for part in ("WORDS", "FLOATS", "DROPOUT")
+            for k in FLOATS
+        ],
+        *[
+            Form("rejection.cu", k, {part: 1})
+            for part in ("POISSON", "GAMMA", "BINOMIAL", "SLOPES")
             for k in FLOATS
         ],
         *norm_forms(),
         *[
             Form(
-                "products/product.cu",
+                "product.cu",
                 "float32",
                 {"BM": 64, "BN": 64, "MIN_BLOCKS": 2, "STAGES": 3, "TOGETHER": 1}
                 | {"A_ALONG_K": along, "B_ALONG_K": 1 - along},
             )
             for along in (0, 1)
         ],
-        Form("products/sum.cu", "float32"),
         *[
-            Form("products/attention.cu", kind, attention.words_for(kind, width))
+            Form("attention.cu", kind, attention.words_for(kind, width))
             for kind in attention.CODES
             for width in attention.SIZES
         ],
         *[
             Form(
-                "products/recurrent.cu",
+                "recurrent.cu",
                 dtype,
                 {"KIND": kind, "GATES": recurrent.GATES[kind], "U": 2, "UNITS": 4, "LONG": 64}
                 | {"LONG_BACK": recurrent.LONG_BACK},
@@ -185,24 +192,23 @@ def forms() -> list[Form]:
         ],
         *optimizer_forms(),
         *[
-            Form("optim/norms.cu", "float32", {"LIMIT": 190, **words})
+            Form("gradients.cu", "float32", {"NORMS": 1, "LIMIT": 190, **words})
             for words in optim.ORDERS.values()
         ],
-        *[Form("optim/changes.cu", kind, {"LIMIT": 190}) for kind in FLOATS],
-        Form("optim/scale.cu", "float32"),
+        *[Form("gradients.cu", kind, {"CHANGES": 1, "LIMIT": 190}) for kind in FLOATS],
         *[
-            Form(f"optim/{n}.cu", kind, {"LIMIT": 50, "LINE": 1024})
-            for n in ("adafactor", "muon")
+            Form("matrices.cu", kind, {part: 1, "LIMIT": 50, "LINE": 1024})
+            for part in ("ADAFACTOR", "MUON")
             for kind in FLOATS
         ],
     ]
     return listed
 
 
-def by_folder() -> dict[str, list[Form]]:
+def by_source() -> dict[str, list[Form]]:
     found: dict[str, list[Form]] = {}
     for form in forms():
-        found.setdefault(form.source.partition("/")[0], []).append(form)
+        found.setdefault(form.source, []).append(form)
     return found
 
 
@@ -225,17 +231,17 @@ def test_every_source_is_compiled_here_or_included() -> None:
     for path in SOURCES.rglob("*.cu"):
         included |= {name for name in programs.parts_of(str(path.relative_to(SOURCES)))[1::2]}
     known = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.cu")}
-    rules = {name for name in known if name.startswith("optim/rules/")}
-    assert known - included - rules == {form.source for form in forms()}
+    rules = {name for name in known if name.startswith("rules/")}
+    assert known - included - rules == set(by_source()) - {"philox.cu"}
     assert included - known == {"formula.cu", "joined.cu", "rule.cu"}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="nvcc compiles the CUDA sources")
-@pytest.mark.parametrize("folder", sorted(by_folder()))
-def test_sources_compile(folder: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("source", sorted(by_source()))
+def test_sources_compile(source: str, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "program.cu"
-    file.write_text(in_one_file(by_folder()[folder]))
+    file.write_text(in_one_file(by_source()[source]))
     # One architecture, and nothing is optimized: it is about errors.
     command = [str(NVCC), "-ptx", "-arch=sm_90a", "-std=c++17", "-Xcicc", "-O0"]
     done = subprocess.run(

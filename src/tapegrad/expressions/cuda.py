@@ -1,6 +1,6 @@
 """From expressions to CUDA C: a function of the elements of arrays and of numbers.
 
-`A` is what kernels compute with (kernels/cuda/sources/common/prelude.cu): single precision,
+`A` is what kernels compute with (kernels/cuda/sources/prelude.cu): single precision,
 for half precision too, or double. How a primitive is spelled stands here and nowhere else.
 """
 

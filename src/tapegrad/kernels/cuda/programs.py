@@ -1,8 +1,8 @@
 """Programs for the GPU: the files of sources/ with what they include, as CuPy compiles them.
 
-A `.cu` file says what it needs of others by `#include "folder/file.cu"`, relative to sources/, so
-that nvcc compiles it as it is. What differs from program to program is defined before it: DTYPE
-always (sources/common/prelude.cu), other words as the file's head says. Functions that are made
+A `.cu` file says what it needs of others by `#include "file.cu"`, so that nvcc compiles it as
+it is. What differs from program to program is defined before it: DTYPE
+always (sources/prelude.cu), other words as the file's head says. Functions that are made
 from the formula of an op come as a file that is included too but is not in sources/: `formula.cu`,
 `joined.cu`, `rule.cu`.
 """

@@ -1,6 +1,6 @@
 """float32 matrix products on tensor cores, as accurate as float32: plans and launches.
 
-The kernels are in sources/products/. A result is always the same for the same factors and tile.
+The kernels are in sources/product.cu. A result is always the same for the same factors and tile.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def product_kernel(gpu: Any, tile: Tile, turn_a: bool, turn_b: bool) -> Any:
             "A_ALONG_K": int(not turn_a),
             "B_ALONG_K": int(turn_b),
         }
-        found = compiled(gpu.xp, "products/product.cu", "float32", "product", given)
+        found = compiled(gpu.xp, "product.cu", "float32", "product", given)
         gpu.compiled[key] = found
         found.max_dynamic_shared_size_bytes = tile.memory(turn_a, turn_b)
         found.preferred_shared_memory_carveout = 100
@@ -124,7 +124,7 @@ def sum_kernel(gpu: Any) -> Any:
     key = (KERNEL, "sum")
     found = gpu.compiled.get(key)
     if found is None:
-        found = compiled(gpu.xp, "products/sum.cu", "float32", "add_shares")
+        found = compiled(gpu.xp, "sums.cu", "float32", "add_shares")
         gpu.compiled[key] = found
     return found
 

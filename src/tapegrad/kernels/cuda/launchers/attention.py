@@ -1,4 +1,4 @@
-"""Attention on the GPU: one launch forward, two backward (sources/products/attention.cu).
+"""Attention on the GPU: one launch forward, two backward (sources/attention.cu).
 
 Heads are wherever the caller has them in memory, and results are laid out like what they belong to.
 What a launch needs besides its arrays is worked out once for arrays that lie alike.
@@ -17,7 +17,7 @@ from .moves import opaque
 
 NOTHING = np.uint64(0)
 F32 = np.dtype(np.float32)
-SOURCE = "products/attention.cu"
+SOURCE = "attention.cu"
 ROWS = 64  # of a block: queries, or keys in `attend_back_keys`
 THREADS = 128
 BLOCK = (THREADS,)

@@ -1,4 +1,4 @@
-"""Convolution on the GPU (sources/conv/conv.cu has the kernels).
+"""Convolution on the GPU (sources/conv.cu has the kernels).
 
 A convolution is a product: a kernel gathers the windows of all images as the columns of a matrix,
 cuBLAS multiplies it by the weights, and another kernel puts the result in order and adds the bias.
@@ -275,7 +275,7 @@ class Conv:
         """The sum of weights' gradients."""
         count, n = made.shape[0], math.prod(self.w_shape)
         w = self.new(self.w_shape)
-        end = self.gpu.kernel("rows/sums.cu", NAMES[self.dtype], "columns_end")
+        end = self.gpu.kernel("sums.cu", NAMES[self.dtype], "columns_end")
         sizes = (real(self.dtype, 1), I32(count), I32(n))
         end(((n + 31) // 32, 1), SQUARE, (made, w, pointer(None), *sizes))
         return w

@@ -1,4 +1,4 @@
-"""Convolutions of float32 in TF32 on Hopper GPUs (sources/conv/hopper.cu has the kernels).
+"""Convolutions of float32 in TF32 on Hopper GPUs (sources/hopper.cu has the kernels).
 
 Their tensor cores have instructions that CuPy does not compile for: the text goes to its compiler
 directly. Where that does not work, the kernels of conv_products.py do it.
@@ -30,7 +30,7 @@ OPTIONS = (b"-arch=sm_90a", b"--std=c++17")
 WIDE = 128  # features that a block makes, where there are as many
 Ints = tuple[int, ...]
 
-# As sources/conv/hopper*.cu define them.
+# As sources/hopper.cu define them.
 DEPTH = 32  # channels, or places, in a row of 128 bytes
 GROUP = 64  # places that four warps make
 SIDE = 64  # features, and channels, of a block's part of the weights' gradient
@@ -48,13 +48,13 @@ class Hopper:
         self.there = (properties["major"], properties["minor"]) == (9, 0)
         self.programs: dict[tuple[Any, ...], Any] = {}
 
-    def program(self, name: str, source: str, **given: int) -> Any:
-        """A kernel with what its file wants to be defined; None: there are no such kernels."""
+    def program(self, name: str, **given: int) -> Any:
+        """A kernel with what hopper.cu wants to be defined; None: there are no such kernels."""
         key = (name, *given.values())
         found = self.programs.get(key)
         if found is None and self.there:
             try:
-                code = program(source, "float32", given)
+                code = program("hopper.cu", "float32", given)
                 (found,) = compiled(self.gpu.xp, code, (name,))
             except Exception:  # another compiler, another driver: the others do it
                 self.there = False
@@ -96,7 +96,7 @@ class Tiles(NamedTuple):
 def tiles(g: Geometry, back: bool, size: int, several: bool = True) -> Tiles:
     """Tiles of so many places of y, each with all of x that it meets; x and y change if `back`.
 
-    Places of x are taken by class, as sources/conv/hopper.cu says.
+    Places of x are taken by class, as sources/hopper.cu says.
     """
     given, made = (g.y, g.x) if back else (g.x, g.y)
     steps = g.stride if back else (1,) * len(g.stride)
@@ -173,8 +173,8 @@ class WidePlan:
         self.block = (groups * 128,)
         numbers = (back, rows, channels, images, shares.count, shares.images)
         self.sizes = (windows, *[I32(n) for n in numbers])
-        given = {"BN": features, "GROUPS": groups, "PITCH": apart}
-        self.run = hopper.program("convolve_wide", "conv/hopper_places.cu", **given)
+        given = {"PLACES": 1, "BN": features, "GROUPS": groups, "PITCH": apart}
+        self.run = hopper.program("convolve_wide", **given)
         if self.run is not None:
             self.run.max_dynamic_shared_size_bytes = self.shared
 
@@ -214,8 +214,8 @@ class WeightsPlan:
         self.grid = (across, down, self.parts)
         self.block = (WEIGHT_GROUPS * 128,)
         self.sizes = (windows, *[I32(n) for n in (features, channels, images, share)])
-        given = {"BQ": at_once, "PITCH": apart}
-        self.run = hopper.program("to_weights_wide", "conv/hopper_weights.cu", **given)
+        given = {"WEIGHTS": 1, "BQ": at_once, "PITCH": apart}
+        self.run = hopper.program("to_weights_wide", **given)
         if self.run is not None:
             self.run.max_dynamic_shared_size_bytes = self.shared
 

@@ -1,4 +1,4 @@
-"""Convolutions of float32 in TF32 (sources/conv/implicit.cu has the kernels): nothing is gathered
+"""Convolutions of float32 in TF32 (sources/implicit.cu has the kernels): nothing is gathered
 in memory."""
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Implicit:
         if found is None:
             given = {"BM": tile.rows, "BN": tile.columns, "DOWN": tile.down, "STAGES": STAGES}
             given |= {"AT_ONCE": tile.taps, "BACK": int(back), "FULL": int(full)}
-            run = compiled(self.gpu.xp, "conv/implicit.cu", "float32", name, given)
+            run = compiled(self.gpu.xp, "implicit.cu", "float32", name, given)
             wide = tile.columns
             second = wide * (DEPTH + 4) if name == "to_weights" else DEPTH * (wide + 8)
             shared = STAGES * (tile.rows * (DEPTH + 4) + second) * 4

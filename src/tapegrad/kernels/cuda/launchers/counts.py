@@ -21,12 +21,12 @@ LEAST = {
     "float64": np.float64(2.0**-1022),
 }
 
-FILES = {"standard_gamma": "gamma"}  # of kernels that are not called as their file is
+WORDS = {"standard_gamma": "GAMMA"}  # of a kernel that is not called as its part of the file is
 
 
 def register(backend: Any, gpu: Any) -> None:
     def kernel(name: str, kind: str) -> Any:
-        return gpu.kernel(f"random/{FILES.get(name, name)}.cu", kind, name)
+        return gpu.kernel("rejection.cu", kind, name, **{WORDS.get(name, name.upper()): 1})
 
     def run(
         name: str, start: Any, arrays: tuple[Any, ...], options: Any = (), blocks: int = 0

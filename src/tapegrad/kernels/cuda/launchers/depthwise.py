@@ -1,4 +1,4 @@
-"""Convolutions with one channel to a group, tile by tile (sources/conv/depthwise.cu)."""
+"""Convolutions with one channel to a group, tile by tile (sources/depthwise.cu)."""
 
 from __future__ import annotations
 

@@ -22,10 +22,11 @@ BOOL = np.dtype(np.bool_)
 
 
 DISTRIBUTIONS = ("exponential", "cauchy", "log_normal", "geometric")
-FILES = {
-    **dict.fromkeys(["words", "long_words", "fours", "untied", "fill_cell"], "words"),
-    **dict.fromkeys(["uniform", "between", "normal", "bernoulli", *DISTRIBUTIONS], "floats"),
-    **dict.fromkeys(["dropout", "masked"], "dropout"),
+# Of the file, by kernel.
+PARTS = {
+    **dict.fromkeys(["words", "long_words", "fours", "untied", "fill_cell"], "WORDS"),
+    **dict.fromkeys(["uniform", "between", "normal", "bernoulli", *DISTRIBUTIONS], "FLOATS"),
+    **dict.fromkeys(["dropout", "masked"], "DROPOUT"),
 }
 
 
@@ -39,8 +40,8 @@ class Draws:
     def kernel(self, name: str, kind: str, side: int = 1) -> Any:
         found = self.compiled.get((name, kind, side))
         if found is None:
-            file = f"random/{FILES[name]}.cu"
-            found = compiled(self.gpu.xp, file, kind, name, {"SIDE": side})
+            words = {PARTS[name]: 1, "SIDE": side}
+            found = compiled(self.gpu.xp, "philox.cu", kind, name, words)
             self.compiled[(name, kind, side)] = found
         return found
 

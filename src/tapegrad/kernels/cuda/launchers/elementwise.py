@@ -251,7 +251,7 @@ class Each:
         count = 1 if n <= ALONE else min(-(-n // 8192), 512)
         chunk = -(-n // count)
         count = -(-n // chunk)
-        end = self.gpu.kernel("rows/sums.cu", NAMES[dtype], "long_rows_end") if count > 1 else None
+        end = self.gpu.kernel("sums.cu", NAMES[dtype], "long_rows_end") if count > 1 else None
         return run, end, count, (real(dtype, n if mean else 1), I64(n), I64(chunk))
 
 
@@ -349,7 +349,7 @@ def count_on(gpu: Gpu, out: Any, x: Any, y: Any) -> bool:
         return False
     n = x.size
     if n:
-        gpu.kernel("elementwise/count.cu", kind, "count_on")(gpu.grid(n), BLOCK, (x, n, y))
+        gpu.kernel("integers.cu", kind, "count_on")(gpu.grid(n), BLOCK, (x, n, y))
     return True
 
 
@@ -423,8 +423,8 @@ def mixed_kernel(each: Each, formulas: Formulas, kernel: Any) -> Any:
         run = formula.kernels.get(kinds)
         if run is None:
             words = dict(zip(("X_DTYPE", "Y_DTYPE"), kinds, strict=True))
-            file, made = "elementwise/mixed.cu", formula_file(formula.text)
-            run = compiled(gpu.xp, file, "float32", "mixed", words, made)
+            made, words["MIXED"] = formula_file(formula.text), "1"
+            run = compiled(gpu.xp, "elementwise.cu", "float32", "mixed", words, made)
             formula.kernels[kinds] = run
         out = gpu.xp.ndarray(x.shape, F32)
         run(gpu.fours(x.size), BLOCK, (x, y, out, x.size))

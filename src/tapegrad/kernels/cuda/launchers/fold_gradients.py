@@ -2,7 +2,7 @@
 
 What an element gets comes from the block: its rule runs on symbols, with numbers in the place of
 what a row has once (the gradient, the result, a sum over the row). The kernel forms that sum, if
-the rule asks for one, and then every element (sources/rows/fold_gradients.cu).
+the rule asks for one, and then every element (sources/fold_gradients.cu).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class FoldGradients:
         if found is None:
             words = {"SUMS": int(rule.sums is not None)}
             found = rule.kernels[name] = compiled(
-                self.gpu.xp, "rows/fold_gradients.cu", NAMES[dtype], name, words, rule.file
+                self.gpu.xp, "fold_gradients.cu", NAMES[dtype], name, words, rule.file
             )
         return found
 

@@ -1,4 +1,4 @@
-"""Variances, norms and logarithms of sums on the GPU: one launch each (sources/rows/folds.cu).
+"""Variances, norms and logarithms of sums on the GPU: one launch each (sources/folds.cu).
 
 Few very long rows are left to CuPy, who has several blocks for a row.
 """
@@ -23,7 +23,7 @@ SIZE = "fabs(x)"
 VARIANCE = {"MOMENTS": 1, "ENDED(a, s)": "(a.square / s)"}
 DEVIATION = {"MOMENTS": 1, "ENDED(a, s)": "sqrt(a.square / s)"}
 ALL_OF_IT = {"ENDED(a, s)": "a.total"}
-# By the name of a reduction: what sources/rows/folds.cu wants to be defined.
+# By the name of a reduction: what sources/folds.cu wants to be defined.
 KINDS: dict[str, dict[str, Any]] = {
     "var": VARIANCE,
     "std": DEVIATION,
@@ -62,7 +62,7 @@ class Folds:
         self.plans = Plans(self.plan)
 
     def kernel(self, kind: str, dtype: str, name: str) -> Any:
-        return self.gpu.kernel("rows/folds.cu", dtype, name, **KINDS[kind])
+        return self.gpu.kernel("folds.cu", dtype, name, **KINDS[kind])
 
     def plan(self, shape: Any, dim: Any, keepdim: bool, dtype: Any, kind: str) -> Fold | None:
         found = folded(shape, dim)

@@ -81,8 +81,8 @@ class Gpu:
         """Compile the kernel around a formula; the form "binary_once" is binary's `once`."""
         name, _, once = form.partition("_")
         made = formula_file(formula.text, NUMBERS[: len(formula.numbers)])
-        file, dtype = f"elementwise/{name}.cu", NAMES[formula.dtype]
-        run = compiled(self.xp, file, dtype, name, {"ONCE": int(bool(once))}, made)
+        words = {name.upper(): 1, "ONCE": int(bool(once))}
+        run = compiled(self.xp, "elementwise.cu", NAMES[formula.dtype], name, words, made)
         formula.kernels[form] = run
         return run
 
@@ -149,7 +149,7 @@ class Gpu:
     def rows(self, name: str, kind: str, rows: int, args: tuple[Any, ...]) -> None:
         """Run a kernel that gives each row of a matrix a warp."""
         if rows:
-            self.kernel("rows/rows.cu", kind, name)(((rows + 7) // 8,), (32, 8), args)
+            self.kernel("rows.cu", kind, name)(((rows + 7) // 8,), (32, 8), args)
 
     def summed(self, x: Any, dim: Any, keepdim: bool, mean: bool) -> Any:
         """Sums or means of contiguous floats; None where CuPy has to do it."""
@@ -195,9 +195,9 @@ class Gpu:
             name, plan.block, plan.sizes = "long_rows", (1024,), (by, I64(n), I64(chunk))
             plan.grid, plan.end_grid, plan.parts = (rows, count), (rows,), (rows, count)
             plan.end_sizes = (by, I32(count))
-        plan.run = self.kernel("rows/sums.cu", kind, name)
+        plan.run = self.kernel("sums.cu", kind, name)
         if count > 1:
-            plan.end = self.kernel("rows/sums.cu", kind, f"{name}_end")
+            plan.end = self.kernel("sums.cu", kind, f"{name}_end")
         return plan
 
 

@@ -20,7 +20,7 @@ from ....core.strides import contiguous_strides, empty, kept_strides, viewed_str
 from ..cublas import NAMES
 from ..programs import MOVED
 
-COPIES = "moves/copies.cu"
+SOURCE = "moves.cu"
 I64 = np.int64
 U32 = np.uint32
 BLOCK = (256,)
@@ -183,15 +183,15 @@ class Moves:
         self.views = Plans(self.plan_view)
 
     def kernel(self, name: str, source: Any, target: Any, item: int) -> Any:
-        """A kernel of moves/copies.cu; None for dtypes that it does not know."""
+        """A kernel of moves.cu; None for dtypes that it does not know."""
         kernel = self.gpu.kernel
         if source == target:
             if item not in MOVED:
                 return None
-            return kernel(COPIES, f"raw{item}", name, GIVEN_DTYPE=f"raw{item}")
+            return kernel(SOURCE, f"raw{item}", name, COPIES=1, GIVEN_DTYPE=f"raw{item}")
         if source not in NAMES or target not in NAMES:
             return None
-        return kernel(COPIES, NAMES[target], name, GIVEN_DTYPE=NAMES[source])
+        return kernel(SOURCE, NAMES[target], name, COPIES=1, GIVEN_DTYPE=NAMES[source])
 
     def grid(self, count: int) -> tuple[int]:
         return (min((count + 255) // 256, self.gpu.blocks * 4) or 1,)
@@ -327,7 +327,7 @@ class Moves:
             layout = filled(line)
             for name in ("rank", "size", "stride"):
                 table[name][k] = layout[name]
-        run = self.gpu.kernel("moves/join.cu", f"raw{unit}", "join", LIMIT=PARTS)
+        run = self.gpu.kernel(SOURCE, f"raw{unit}", "join", JOIN=1, LIMIT=PARTS)
         grid = (*self.grid(int(table["n"].max())), len(forms))
         shape = (*first[:dim], sum([s[dim] for s in shapes]), *first[dim + 1 :])
         return Join(run, grid, table, start, shape)
@@ -364,8 +364,8 @@ class CastTogether:
     """How arrays of some shapes are cast by one launch."""
 
     def __init__(self, gpu: Any, shapes: tuple[Shape, ...], given: Any, dtype: Any) -> None:
-        words = {"GIVEN_DTYPE": NAMES[given], "LIMIT": CASTS}
-        self.run = gpu.kernel("moves/casts.cu", NAMES[dtype], "cast_together", **words)
+        words = {"CASTS": 1, "GIVEN_DTYPE": NAMES[given], "LIMIT": CASTS}
+        self.run = gpu.kernel(SOURCE, NAMES[dtype], "cast_together", **words)
         sizes = [math.prod(shape) for shape in shapes]
         self.grid = (gpu.fours(max(sizes))[0], len(shapes))
         # In one piece of memory they are 512 bytes apart at least, as arrays of their own are.
@@ -397,7 +397,7 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
             return
         run = runs.get(dtype)
         if run is None:
-            run = runs[dtype] = gpu.kernel("moves/accumulate.cu", NAMES[dtype], "accumulate")
+            run = runs[dtype] = gpu.kernel(SOURCE, NAMES[dtype], "accumulate", ACCUMULATE=1)
         n = target.size
         if n:
             run(gpu.fours(n), BLOCK, (target, other, n))

@@ -1,4 +1,4 @@
-"""Batch, group and instance norm on the GPU (sources/norms/ has the kernels).
+"""Batch, group and instance norm on the GPU (sources/norm_*.cu have the kernels).
 
 One launch where a block can have all that is standardized together, else two: parts first. What a
 launch needs besides its arrays is worked out once for arrays that lie alike.
@@ -125,7 +125,7 @@ class Norms:
         wide: int = 1,
         joined: str = "",
     ) -> Any:
-        """A kernel of sources/norms/ for dtypes of the input, of parameters and of statistics.
+        """A kernel of sources/norm_*.cu for dtypes of the input, of parameters and of statistics.
 
         `joined` is what it does besides, as join_sources.py says it.
         """
@@ -133,7 +133,7 @@ class Norms:
         found = self.compiled.get(key)
         if found is None:
             words = {"WIDE": wide, "P_DTYPE": NAMES[parameter], "S_DTYPE": NAMES[kept]}
-            file, made = f"norms/{source}.cu", {"joined.cu": joined}
+            file, made = f"norm_{source}.cu", {"joined.cu": joined}
             found = compiled(self.gpu.xp, file, NAMES[dtype], name, words, made)
             self.compiled[key] = found
         return found
@@ -143,7 +143,7 @@ class Norms:
     def plan_sets(
         self, way: str, dtypes: Any, number: float, sizes: Any, channels: Any, steps: Any, wide: int
     ) -> Norm:
-        """`norm`, `back` or FIXED of sets, as sources/norms/sets.cu describes them."""
+        """`norm`, `back` or FIXED of sets, as sources/norm_sets.cu describes them."""
 
         def kernels(name: str, joined: str = "") -> Any:
             return self.kernel("sets", name, *dtypes, wide, joined)

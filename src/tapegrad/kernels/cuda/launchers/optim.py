@@ -30,7 +30,7 @@ BLOCK = (THREADS,)
 # takes numbers for zero sooner than PyTorch's does.
 TINY = {"float32": 2.0**-150, "float64": 0.0, "float16": 2.0**-25, "bfloat16": 2.0**-134}
 UNCOUNTED = ("rmsprop", "adadelta", "rprop")  # rules whose kernels do not read the step count
-# Of a norm, by its order: what sources/optim/norms.cu wants to be defined. A NaN is the largest.
+# Of a norm, by its order: what sources/gradients.cu wants to be defined. A NaN is the largest.
 ORDERS = {
     2.0: {"SIZE(a)": "(a * a)", "JOINED(a, b)": "(a + b)", "END(total)": "sqrt(total)"},
     1.0: {"SIZE(a)": "(a < 0 ? -a : a)", "JOINED(a, b)": "(a + b)", "END(total)": "total"},
@@ -134,7 +134,7 @@ class FusedRule:
             "ARGUMENTS": ", ".join(["a[0]", "a[1]", *places]),
             "TINY": repr(TINY[kind]),
         }
-        self.made = {"rule.cu": (SOURCES / f"optim/rules/{rule.kernel}.cu").read_text("utf-8")}
+        self.made = {"rule.cu": (SOURCES / f"rules/{rule.kernel}.cu").read_text("utf-8")}
         self.table = np.dtype(
             [
                 ("p", U64, (rows, self.limit)),
@@ -152,7 +152,7 @@ class FusedRule:
         self.run = self.kernel("update")
 
     def kernel(self, name: str) -> Any:
-        return compiled(self.gpu.xp, "optim/frame.cu", self.kind, name, self.words, self.made)
+        return compiled(self.gpu.xp, "optim.cu", self.kind, name, self.words, self.made)
 
     @functools.cached_property
     def run_advance(self) -> Any:
@@ -237,12 +237,13 @@ class Gradients:
                 return None
         return arrays
 
-    def kernel(self, kind: str, source: str, name: str, **words: str) -> Any:
+    def kernel(self, kind: str, part: str, name: str, **words: str) -> Any:
         key = (kind, name, *words.values())
         found = self.known.get(key)
         if found is None:
-            file, given = f"optim/{source}.cu", {"LIMIT": self.limit, **words}
-            found = self.known[key] = compiled(self.gpu.xp, file, kind, name, given)
+            given = {part: 1, "LIMIT": self.limit, **words}
+            found = compiled(self.gpu.xp, "gradients.cu", kind, name, given)
+            self.known[key] = found
         return found
 
     def launches(self, arrays: Sequence[Any]) -> list[tuple[int, Any]]:
@@ -272,18 +273,18 @@ class Gradients:
         launches = self.launches(arrays)
         count = sum([blocks for blocks, _ in launches])
         sums = self.gpu.xp.ndarray((count,), accumulator(dtype))
-        run = self.kernel(kind, "norms", "norm_parts", **parts)
+        run = self.kernel(kind, "NORMS", "norm_parts", **parts)
         start = 0
         for blocks, table in launches:
             run((blocks,), BLOCK, (table, sums[start:] if start else sums))
             start += blocks
         out = self.gpu.xp.ndarray((), dtype)
-        end = self.kernel(kind, "norms", "norm_end", **parts)
+        end = self.kernel(kind, "NORMS", "norm_end", **parts)
         end((1,), BLOCK, (sums, out, I32(count)))
         return wrap(out)
 
     def change(self, name: str, arrays: Sequence[Any], *args: Any) -> None:
-        run = self.kernel(NAMES[arrays[0].dtype], "changes", name)
+        run = self.kernel(NAMES[arrays[0].dtype], "CHANGES", name)
         for blocks, table in self.launches(arrays):
             run((blocks,), BLOCK, (table, *args))
 
@@ -312,6 +313,6 @@ class Gradients:
         self, scale: Any, tracker: Any, found: Any, growth: float, backoff: float, interval: int
     ) -> None:
         """The scale of a GradScaler after a step."""
-        run = self.kernel("float32", "scale", "next_scale")
+        run = self.kernel("float32", "SCALE", "next_scale")
         numbers = np.float32(growth), np.float32(backoff), I32(interval)
         run((1,), (1,), (scale, tracker, found, *numbers))

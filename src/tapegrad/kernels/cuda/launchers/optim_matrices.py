@@ -1,6 +1,6 @@
 """Adafactor and Muon on the GPU: a few launches for all parameters of a dtype.
 
-Adafactor takes four (sources/optim/adafactor.cu). Muon takes three, and between them the products
+Adafactor takes four (sources/matrices.cu). Muon takes three, and between them the products
 of matrices, those of one shape together. Nothing is asked by the host, so that steps can be
 captured, and numbers that change are then read on the GPU, as in optim.py.
 """
@@ -58,8 +58,8 @@ class ManyTensors:
     def kernel(self, dtype: Any, name: str) -> Any:
         found = self.kernels.get((dtype, name))
         if found is None:
-            words = {"LIMIT": self.limit, "LINE": LINE}
-            found = compiled(self.gpu.xp, self.program, NAMES[dtype], name, words)
+            words = {self.program: 1, "LIMIT": self.limit, "LINE": LINE}
+            found = compiled(self.gpu.xp, "matrices.cu", NAMES[dtype], name, words)
             self.kernels[dtype, name] = found
         return found
 
@@ -111,7 +111,7 @@ def firsts(counts: Sequence[int]) -> tuple[list[int], int]:
 
 
 class Adafactor(ManyTensors):
-    program = "optim/adafactor.cu"
+    program = "ADAFACTOR"
     pointers = ("p", "g", "rows_at", "columns_at")
     longs = ("n",)
     ints = ("rows", "columns", "first_row", "first_column", "first", "first_mean")
@@ -173,7 +173,7 @@ class Adafactor(ManyTensors):
 
 
 class Muon(ManyTensors):
-    program = "optim/muon.cu"
+    program = "MUON"
     pointers = ("p", "g", "buffer")
     longs = ("n", "place")
     doubles = ("factor",)

@@ -1,4 +1,4 @@
-"""Pooling on the GPU, one launch each; and windows as kernels take them (conv/windows.cu)."""
+"""Pooling on the GPU, one launch each; and windows as kernels take them (sources/windows.cu)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def windows(out: Ints, size: Ints, stride: Ints, kernel: Ints, low: Ints, dilati
 
 
 def compiled(gpu: Gpu, kind: str, name: str, source: str, **words: int) -> Any:
-    """A kernel of sources/conv/, with the words that its file wants to be defined."""
-    return gpu.kernel(f"conv/{source}.cu", kind, name, **words)
+    """A kernel of convolutions or poolings, with the words that its file wants to be defined."""
+    return gpu.kernel(f"{source}.cu", kind, name, **words)
 
 
 class Pool:

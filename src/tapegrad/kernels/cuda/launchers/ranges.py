@@ -56,7 +56,7 @@ class RangeWatch:
             array = self.backend.copied(array)
         run = self.kernels.get(kind)
         if run is None:
-            run = self.kernels[kind] = compiled(self.gpu.xp, "rows/ranges.cu", kind, "look")
+            run = self.kernels[kind] = compiled(self.gpu.xp, "integers.cu", kind, "look")
         skipped = (I64(ignored or 0), np.int32(ignored is not None))
         sizes = (I64(array.size), I64(low), I64(high))
         args = (array, *sizes, *skipped, I64(ticket), self.address)

@@ -1,4 +1,4 @@
-"""Recurrent layers on the GPU: one launch for all steps (sources/products/recurrent.cu)."""
+"""Recurrent layers on the GPU: one launch for all steps (sources/recurrent.cu)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Layers:
         words = {**setting, "LONG_BACK": LONG_BACK}
         made = formula_file(functions(REGISTRY["sigmoid"].forward, ["logistic"]))
         name = "steps_back" if back else "steps"
-        file = "products/recurrent.cu"
+        file = "recurrent.cu"
         return compiled(self.gpu.xp, file, NAMES[dtype], name, words, made, together=True)
 
     def walk(self, sizes: Sizes, turned: bool) -> Any:

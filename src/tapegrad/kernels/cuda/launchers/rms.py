@@ -1,4 +1,4 @@
-"""Rms norm on the GPU (sources/norms/rms.cu): one launch forward, two back if there is a weight,
+"""Rms norm on the GPU (sources/rms.cu): one launch forward, two back if there is a weight,
 whose gradient is added up over the rows."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Rms:
         self.back_plans = Plans(self.plan_back)
 
     def kernel(self, name: str, dtype: Any, wide: int, held: int) -> Any:
-        return self.gpu.kernel("norms/rms.cu", NAMES[dtype], name, WIDE=wide, HELD=held)
+        return self.gpu.kernel("rms.cu", NAMES[dtype], name, WIDE=wide, HELD=held)
 
     def block(self, n: int, dtype: Any, aligned: bool) -> Any:
         """A block, how many neighbours a thread moves, and how often; None for rows too long."""
@@ -83,7 +83,7 @@ class Rms:
         sizes = (U32(rows), U32(n), U32(chunk))
         end = None
         if weighted:
-            add = self.gpu.kernel("rows/sums.cu", NAMES[dtype], "columns_end")
+            add = self.gpu.kernel("sums.cu", NAMES[dtype], "columns_end")
             end = add, ((n + 31) // 32, 1), (NOTHING, real(dtype, 1), I32(blocks), I32(n))
         return run, (blocks,), block, sizes, (blocks, n), end, inside
 
