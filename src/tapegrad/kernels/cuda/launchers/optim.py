@@ -17,7 +17,8 @@ import numpy as np
 
 from ....core.base import ON_DEVICE, STATE, TensorBase, wrap
 from ..cublas import NAMES
-from ..programs import SOURCES, compiled
+from ..programs import FUNCTIONS, compiled
+from ..update_sources import Update, switches
 from .kernels import accumulator, real_of
 from .moves import contiguous, opaque
 
@@ -29,7 +30,6 @@ BLOCK = (THREADS,)
 # What a product of two elements rounds to zero at (Rprop): its sign counts, and CuPy's compiler
 # takes numbers for zero sooner than PyTorch's does.
 TINY = {"float32": 2.0**-150, "float64": 0.0, "float16": 2.0**-25, "bfloat16": 2.0**-134}
-UNCOUNTED = ("rmsprop", "adadelta", "rprop")  # rules whose kernels do not read the step count
 # Of a norm, by its order: what sources/gradients.cu wants to be defined. A NaN is the largest.
 ORDERS = {
     2.0: {"SIZE(a)": "(a * a)", "JOINED(a, b)": "(a + b)", "END(total)": "sqrt(total)"},
@@ -106,35 +106,44 @@ class FusedRules:
         """The arrays, with copies in the place of those that are not contiguous."""
         return [x if contiguous(x) else self.copied(x) for x in arrays]
 
-    def kernel(self, rule: Any, dtype: Any, present: tuple[str, ...]) -> FusedRule:
+    def kernel(
+        self, rule: Any, dtype: Any, present: tuple[str, ...], options: Sequence[float]
+    ) -> FusedRule:
         """The kernel of a rule (`Fused` in optim/_on_device.py) with these rows of state."""
-        key = rule.kernel, dtype, present
+        key = rule.kernel, dtype, present, switches(options)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = FusedRule(self.gpu, rule, NAMES[dtype], present)
+            found = self.known[key] = FusedRule(self.gpu, rule, NAMES[dtype], present, options)
         return found
+
+    @staticmethod
+    def fit_options(kernel: FusedRule, options: Sequence[float]) -> bool:
+        """Whether options go the way that a kernel was made for."""
+        return switches(options) == kernel.switches
 
 
 class FusedRule:
-    """One rule for tensors of one dtype, with the rows of state that its options ask for."""
+    """One rule for tensors of one dtype, and the way that its options go (`switches`)."""
 
-    def __init__(self, gpu: Any, rule: Any, kind: str, present: tuple[str, ...]) -> None:
+    def __init__(
+        self, gpu: Any, rule: Any, kind: str, present: tuple[str, ...], options: Sequence[float]
+    ) -> None:
         self.gpu, self.kind = gpu, kind
         names = ["lr", *rule.numbers]
         lengths = [int(name[:-1].partition("[")[2] or 1) for name in rule.options]
         rows = 2 + len(present)
         fixed = 8 * (len(names) + sum(lengths))
         self.limit = (ROOM - fixed) // (8 * rows + PLACE)
-        places = [f"a[{2 + present.index(r)}]" if r in present else "none" for r in rule.rows]
         self.words = {
             "ROWS": rows,
             "NUMBERS": ", ".join(names),
             "OPTIONS": ", ".join(rule.options),
             "LIMIT": self.limit,
-            "ARGUMENTS": ", ".join(["a[0]", "a[1]", *places]),
             "TINY": repr(TINY[kind]),
         }
-        self.made = {"rule.cu": (SOURCES / f"rules/{rule.kernel}.cu").read_text("utf-8")}
+        update = Update(rule, present, options)
+        self.switches = switches(options)
+        self.made = {"rule.cu": FUNCTIONS + update.text}
         self.table = np.dtype(
             [
                 ("p", U64, (rows, self.limit)),
@@ -148,7 +157,7 @@ class FusedRule:
             align=True,
         )
         self.options = np.dtype([("options", F64, (sum(lengths),))])
-        self.counts = rule.kernel not in UNCOUNTED
+        self.counts = update.counts
         self.run = self.kernel("update")
 
     def kernel(self, name: str) -> Any:

@@ -1,14 +1,11 @@
 // An optimizer's step for many tensors in one launch.
 //
-// `rule.cu` has four small pieces: `Factors`, the numbers that all elements share; `factors`, which
-// finds them; `each`, the step of one element; and `advance`, what becomes of the numbers that
-// change from step to step (NUMBERS: the learning rate, then the state's own). The names in
-// NUMBERS, OPTIONS and ARGUMENTS, those of `each`, are those of the optimizer's own options and
-// state: see `Fused` in optim/_on_device.py. ROWS: of parameters, gradients and state; LIMIT: how
-// many tensors fit into a launch.
-//
-// Factors are found in double precision, as on the host, by one thread of each block. `narrow` says
-// that the state keeps its numbers in single precision.
+// `rule.cu` is made from the optimizer's update (update_sources.py): `Factors`, the numbers that all
+// elements share; `factors`, which finds them in double precision, as on the host, by one thread of
+// each block; `element`, the step of one element; and `advance`, what becomes of the numbers that
+// change from step to step. NUMBERS are these, the learning rate first; OPTIONS those of the
+// optimizer; ROWS: of parameters, gradients and state; LIMIT: how many tensors fit into a launch.
+// `narrow` says that the state keeps its numbers in single precision.
 #include "tensors.cu"
 
 struct Numbers { double NUMBERS; };
@@ -21,17 +18,13 @@ struct Launch {
 __device__ __forceinline__ double kept(double x, int narrow) {
     return narrow ? (double)(float)x : x;
 }
-// The gradient to go down, with the decay of the weights as a part of it.
-__device__ __forceinline__ A slope(A d, A x, bool maximize, A decay) {
-    if (maximize) d = -d;
-    if (decay != 0) d += decay * x;
-    return d;
+// The sign of a product of two elements, or 0 where it rounds to zero (at TINY): CuPy's compiler takes
+// numbers for zero sooner than PyTorch's does.
+__device__ __forceinline__ A sign_of_product(A a, A b) {
+    double way = (double)a * (double)b;
+    return way > TINY ? (A)1 : way < -TINY ? (A)-1 : (A)0;
 }
 #include "rule.cu"
-__device__ __forceinline__ void element(const Factors& f, A (&a)[ROWS]) {
-    A none = 0;  // what the options leave out
-    each(f, ARGUMENTS);
-}
 // Row 0 holds the parameters, row 1 the gradients, the others the state.
 extern "C" __global__ void __launch_bounds__(THREADS) update(const __grid_constant__ Launch l) {
     int k = tensor_of(l);
