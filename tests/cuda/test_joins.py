@@ -22,7 +22,7 @@ from tapegrad.kernels.backend import Backend
 from tapegrad.kernels.cuda import join_sources
 from tapegrad.kernels.cuda import joins as gpu_joins
 from tapegrad.kernels.cuda.formulas import ARRAY, Formulas, of_forward
-from tapegrad.kernels.cuda.launchers import elementwise, norms
+from tapegrad.kernels.cuda.launchers import elementwise, norm_launchers, norms
 from tapegrad.kernels.cuda.launchers.kernels import Gpu
 
 load_everything()
@@ -110,7 +110,7 @@ class Recorded:
         self.graph = Graph()
         self.gpu: Any = Gpu(self.graph.xp)
         backend = Backend("cuda", self.graph.xp)
-        norms.register_batch(backend, norms.Norms(backend, self.gpu), lambda name: None)
+        norm_launchers.register_batch(backend, norms.Norms(backend, self.gpu), lambda name: None)
         self.overrides = backend.overrides
         backend.gpu = self.gpu
         backend.assign = lambda target, source: self.copy((source, target))

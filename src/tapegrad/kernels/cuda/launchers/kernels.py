@@ -311,7 +311,7 @@ def register(backend: Any) -> None:
     from . import elementwise as cupy_elementwise
     from . import folds as cupy_folds
     from . import moves as cupy_moves
-    from . import norms as cupy_norms
+    from . import norm_launchers as cupy_norms
     from . import optim as cupy_optim
     from . import optim_matrices as cupy_optim_matrices
     from . import ranges as cupy_ranges
