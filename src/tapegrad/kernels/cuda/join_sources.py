@@ -1,10 +1,4 @@
-"""What stands before a norm's kernel that does elementwise ops too, and before one that does not.
-
-Behind the norm: TAIL is run on what was standardized, and stores what is to be kept of it; other
-arrays are read by TAIL_READ, at the same time as the norm's input. Before its gradient: PULLED
-makes the gradient that arrives from the one behind an elementwise op, whose input or result it
-computes again. All values are rounded as if they had been in memory.
-"""
+"""`joined.cu`: macros by which a norm's kernel runs elementwise ops too (norm_joins.cu)."""
 
 from __future__ import annotations
 
@@ -35,7 +29,7 @@ def settled(value: str, formula: Any) -> str:
 
 
 def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
-    """Ops one after the other: formulas, and which of their arguments are the value so far.
+    """A chain of ops after a norm: formulas, and which of their arguments are the value so far.
 
     The others are arrays. Each result may be stored, and once more where there is no formula;
     `line`, if it is given, gets the factors and what is added.
@@ -73,10 +67,10 @@ def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
 
 
 def pull(steps: Sequence[Any], formula: Any) -> str:
-    """The gradient of an op: `formula` of the one behind it and of a value.
+    """The gradient of an op after a norm: `formula` of the incoming gradient and of a value.
 
-    The value is what the ops of `steps` made of what was standardized, by `line`. The gradient may
-    be stored.
+    The value is recomputed: `line` standardizes, then the ops of `steps` run. The gradient may be
+    stored.
     """
     params = [", const A* __restrict__ line, T* __restrict__ kept, A one"]
     names = ["line", "kept", "one"]

@@ -24,7 +24,7 @@ KERNEL = "tensor core product"
 
 
 class Tile(NamedTuple):
-    """What a block makes, how many blocks a multiprocessor runs, how far ahead they read."""
+    """The part of the result that a block makes, blocks per multiprocessor, and read-ahead."""
 
     rows: int
     columns: int
@@ -32,7 +32,7 @@ class Tile(NamedTuple):
     stages: int
 
     def memory(self, turn_a: bool, turn_b: bool) -> int:
-        """Bytes of shared memory: rows along k lie without gaps, others with 4 numbers between."""
+        """Bytes of shared memory: rows along k have no padding, others have 4 numbers between."""
         across = self.rows + (4 if turn_a else 0) + self.columns + (0 if turn_b else 4)
         return across * DEPTH * self.stages * 4
 
@@ -132,7 +132,7 @@ def sum_kernel(gpu: Any) -> Any:
 def plans(
     gpu: Any, m: int, n: int, k: int, turn_a: bool, turn_b: bool, step_a: int, step_b: int
 ) -> list[Plan]:
-    """Ways to compute a product, the one that promises most first; none where these do not fit.
+    """Plans for a product, the fastest by estimate first; none where the kernels do not fit.
 
     The steps are from row to row (of a matrix stored turned: from column to column), in numbers.
     """

@@ -1,7 +1,7 @@
 """Attention on the GPU: one launch forward, two backward (sources/attention.cu).
 
-Heads are wherever the caller has them in memory, and results are laid out like what they belong to.
-What a launch needs besides its arrays is worked out once for arrays that lie alike.
+Heads are read with the caller's strides, and results get the strides of their inputs. What a launch
+needs besides its arrays is worked out once per shapes and strides.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def are_joint(query: Any, key: Any, value: Any) -> bool:
 
 
 class Plan:
-    """What launches need for arrays that lie alike."""
+    """Launch parameters, cached by shapes and strides."""
 
     __slots__ = ("bytes", "grids", "joint", "plan", "results", "runs", "shared")
 
@@ -205,7 +205,7 @@ def room(kind: str, width: int) -> tuple[int, tuple[int, int, int]]:
 
 
 def mask_steps(mask: Any) -> list[int]:
-    """How far apart, in elements, the places of a mask are; it broadcasts to four dimensions."""
+    """The strides of a mask in elements, broadcast to four dimensions."""
     if mask is None:
         return [0, 0, 0, 0]
     item = mask.dtype.itemsize
@@ -214,7 +214,7 @@ def mask_steps(mask: Any) -> list[int]:
 
 
 def by_rows(x: Any) -> Any:
-    """The array itself if the elements of its rows lie together, else a copy."""
+    """The array itself if its rows are contiguous, else a copy."""
     return x if x.strides[-1] == x.dtype.itemsize else x.copy()
 
 

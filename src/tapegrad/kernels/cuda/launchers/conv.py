@@ -206,7 +206,7 @@ class Conv:
         return y
 
     def x_of(self, y: Any, w: Any, bias: Any, merged: Any = None) -> Any:
-        """What goes back from y to x; `merged` is y as a matrix, if somebody has it."""
+        """The gradient of x from that of y; `merged` is y as a matrix, if it is there."""
         if self.depthwise:
             x = None if self.tiled is None else self.tiled.x_of(y, w, bias)
             if x is not None:
@@ -229,7 +229,7 @@ class Conv:
         for images, which in self.some_images():
             given = self.merged(self.taken(y, which), images) if merged is None else merged
             cols = None
-            if self.wide is not self.dtype:  # what is added up is not rounded before
+            if self.wide is not self.dtype:  # partial sums are not rounded to half precision
                 cols = self.new((*w.shape[:-1], given.shape[-1]), self.wide)
             cols = self.product(w, given, cols)
             n = images * self.channels * self.whole
@@ -239,7 +239,7 @@ class Conv:
         return x
 
     def w_of(self, x: Any, y: Any, merged: Any = None) -> Any:
-        """What goes back to the weights."""
+        """The gradient of the weights."""
         if self.depthwise:
             parts = None if self.tiled is None else self.tiled.parts_of_w(x, y)
             if parts is not None:
@@ -281,7 +281,7 @@ class Conv:
         return w
 
     def gradients(self, grad: Any, x: Any, w: Any, wanted: tuple[bool, ...]) -> list[Any]:
-        """Those of input, weight and bias of a convolution, with y copied no more than once."""
+        """The gradients of input, weight and bias, with y copied at most once."""
         simple = self.depthwise or self.one_window or self.one_tap or self.parts > 1
         simple = simple or self.in_tf32()
         merged = None if simple or not (wanted[0] or wanted[1]) else self.merged(grad, self.images)
@@ -335,7 +335,7 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
     def plan_forward(
         x: Ints, x_strides: Ints, w: Ints, w_strides: Ints, dtype: Any, how: Any
     ) -> Any:
-        """The plan, and whether channels are to lie next to each other."""
+        """The plan, and whether results are channels-last."""
         stride, padding, dilation, transposed, output_padding, groups = how
         if transposed:
             out = transposed_size(x[2:], w[2:], stride, padding, dilation, output_padding)

@@ -64,7 +64,7 @@ class Hopper:
 
 
 class Geometry(NamedTuple):
-    """A convolution: shapes, and strides, what is added in front, and dilations."""
+    """A convolution: shapes, strides, padding in front, and dilations."""
 
     x: Ints
     w: Ints
@@ -86,7 +86,7 @@ class Geometry(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """How places are shared out: tiles of an image, images of a tile, and how much they meet."""
+    """How places are divided: tiles of an image, images of a tile, and what a tile reads."""
 
     count: int
     images: int
@@ -94,7 +94,7 @@ class Tiles(NamedTuple):
 
 
 def tiles(g: Geometry, back: bool, size: int, several: bool = True) -> Tiles:
-    """Tiles of so many places of y, each with all of x that it meets; x and y change if `back`.
+    """Tiles of so many places of y, each with all of x that it reads; x and y swap if `back`.
 
     Places of x are taken by class, as sources/hopper.cu says.
     """
@@ -144,7 +144,7 @@ def linear(places: list[Any], shape: Ints, sizes: Ints, i: Any) -> Any:
 
 
 def pitch(wide: int, banks: int) -> int:
-    """How far apart channels lie in shared memory: by so many banks, with a zero behind them."""
+    """The distance of channels in shared memory: without bank conflicts, with a zero after each."""
     return wide + 1 + (banks - wide - 1) % 32
 
 
@@ -230,7 +230,7 @@ class WeightsPlan:
 
 
 class Files:
-    """Where programs lie, if not with CuPy's: gone with the process."""
+    """The folder for programs if CuPy's cannot be used: deleted with the process."""
 
     folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -245,7 +245,7 @@ def compiled(xp: Any, code: str, names: Sequence[str]) -> list[Any]:
     try:
         path = pathlib.Path(xp.cuda.compiler.get_cache_dir()) / name
         keep(path, lib, code)
-    except (OSError, AttributeError):  # no such folder, or not for us
+    except (OSError, AttributeError):  # the folder is missing or not writable
         if Files.folder is None:
             Files.folder = tempfile.TemporaryDirectory(prefix="tapegrad-")
         path = pathlib.Path(Files.folder.name) / name
@@ -266,7 +266,7 @@ def keep(path: pathlib.Path, lib: Any, code: str) -> None:
 
 
 def binary(lib: Any, code: str) -> bytes:
-    """What the compiler that CuPy has loaded makes of a program."""
+    """A program compiled by the NVRTC that CuPy has loaded."""
     program = ctypes.c_void_p()
     status = lib.nvrtcCreateProgram(
         ctypes.byref(program), code.encode(), b"convolve.cu", 0, None, None

@@ -19,11 +19,11 @@ from .rms import is_aligned
 F32 = np.dtype(np.float32)
 THREADS = (256,)
 DEPTH = 32  # of a piece, as in the source
-TURNED = 4096  # elements that a block brings into another order
+TURNED = 4096  # elements that a block reorders
 STAGES = 3
 FEW_CHANNELS = 16  # below, most of a piece would be empty
 SHARES = 64  # into which the images are split at the most, for the gradient of the weights
-MOST_CHANNELS = 64  # that a block brings into another order
+MOST_CHANNELS = 64  # that a block reorders
 GRID = 65535  # blocks along y
 ROUNDS = 3  # blocks for each multiprocessor
 
@@ -70,7 +70,7 @@ class Implicit:
 
     @staticmethod
     def takes(groups: int, x: Any, w: Any) -> bool:
-        """What the kernels are made for: rows of weights that can be read 16 bytes at a time."""
+        """Whether the kernels take a convolution: weights are read 16 bytes at a time."""
         enough = min(w[:2]) >= FEW_CHANNELS and not (w[0] % 4 or w[1] % 4)
         return groups == 1 and enough
 
@@ -90,7 +90,7 @@ class Implicit:
         return found  # type: ignore[no-any-return]
 
     def chunks(self, size: int) -> tuple[int, Any]:
-        """How many channels a block brings into another order, and how many blocks there are."""
+        """How many channels a block reorders, and how many blocks there are."""
         # So few that there are blocks for all multiprocessors.
         few = self.features * self.channels // (self.gpu.blocks // 2) & -8
         few = max(8, min(few, MOST_CHANNELS))

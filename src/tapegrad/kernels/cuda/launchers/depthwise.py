@@ -31,18 +31,18 @@ BLOCKS = 8  # for each multiprocessor, where weights' gradients are shared out
 
 
 class Tiling(NamedTuple):
-    """How the places of planes are shared out."""
+    """How the places of planes are divided into tiles."""
 
     table: Any
     planes: int  # that a block has
     tiles: int  # of a plane
-    shared: int  # elements that the tiles of a block meet
+    shared: int  # elements that the tiles of a block read
 
 
 def tiling(
     count: int, size: Ints, steps: Ints, more: Ints, down: int, taps: int, most: int
 ) -> Tiling | None:
-    """For `count` planes of a size; n places meet `step` * (n - 1) + `more` others along each way.
+    """For `count` planes of a size: n places read `step` * (n - 1) + `more` others each way.
 
     None if that and the taps are more than `most` elements.
     """

@@ -43,7 +43,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 class Fold:
-    """How one is done: its kernel, how it is started, the shape and the sizes."""
+    """The plan of a reduction: kernel, grid, block, shape of the result and sizes."""
 
     __slots__ = ("block", "grid", "run", "shape", "sizes")
 

@@ -91,7 +91,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
         return x if contiguous(x) else backend.copied(x)
 
     def half_of(shape: tuple[int, ...], dim: int) -> int:
-        """Elements of one half: what is inside the dimension counts."""
+        """Elements of one half of a dimension, with the dimensions inside it."""
         return shape[dim] // 2 * math.prod(shape[dim + 1 :])
 
     @backend.override("glu")

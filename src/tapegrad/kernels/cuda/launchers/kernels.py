@@ -120,7 +120,7 @@ class Gpu:
         numbers: tuple[float, ...],
         out: Any = None,
     ) -> Any:
-        """The same of any form; the last array has the shape of the result.
+        """A formula in any form of elementwise.cu; the last array has the shape of the result.
 
         `out` may be one of the arrays: each element is read before it is written.
         """
@@ -259,12 +259,12 @@ SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def real_of(dtype: Any) -> Any:
-    """What makes numbers those that kernels compute with, for arrays of a dtype."""
+    """The type that numbers are passed to kernels in, for arrays of a dtype."""
     return np.float64 if dtype.itemsize == 8 else float32_number
 
 
 def float32_number(number: float) -> Any:
-    """In single precision; what is too large is infinite there, and NumPy would warn."""
+    """A number in single precision: infinite if it is too large, without NumPy's warning."""
     if number > LARGEST or number < -LARGEST:
         number = math.copysign(math.inf, number)
     return np.float32(number)
@@ -276,7 +276,7 @@ def real(dtype: Any, number: float) -> Any:
 
 
 def accumulator(dtype: Any) -> Any:
-    """What kernels compute with, for arrays of a dtype."""
+    """The dtype that kernels compute in, for arrays of a dtype."""
     return DOUBLE if dtype.itemsize == 8 else SINGLE
 
 
@@ -380,7 +380,7 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
     def linear_gradients(
         grad: Any, x: Any, right: Any, wants: tuple[bool, ...]
     ) -> tuple[Any, Any, Any]:
-        """Those of bias, input and weight; one kernel makes bias and weight where it can.
+        """The gradients of bias, input and weight; one kernel makes bias and weight where it can.
 
         `right` is the weight's transpose.
         """
@@ -456,7 +456,7 @@ def any_product(gpu: Gpu, other: Any) -> Any:
 
 
 def as_stack(xp: Any, x: Any, outer: tuple[int, ...]) -> Any:
-    """An array of matrices as a stack, the same one again and again if there is only one."""
+    """An array of matrices as a stack; a single matrix is repeated with stride 0."""
     size, matrix = math.prod(outer), x.shape[-2:]
     if x.ndim == 2:
         return xp.broadcast_to(x, (size, *matrix))

@@ -1,7 +1,7 @@
 """Copies, casts and concatenations on the GPU, one launch each.
 
 What a launch needs besides addresses follows from shapes, strides and dtypes. It is worked out once
-(a plan) and looked up afterwards: a training step asks the same again and again.
+(a plan) and looked up afterwards: a training step repeats the same shapes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BLOCK = (256,)
 CASTS = 160  # arrays that are cast at once: 24 bytes each, below the 4 KB that a launch may carry
 CAST_TABLE = np.dtype([(name, np.uint64, (CASTS,)) for name in ("x", "y", "n")])
 CAST_BYTES = np.dtype((np.void, CAST_TABLE.itemsize))
-RANK = 5  # dimensions that a layout may have, after those that lie evenly became one
+RANK = 5  # dimensions that a layout may have, after merging
 PARTS = 16  # arrays that are put together at once
 MANY = 1 << 31  # positions are computed with 32 bits
 PLANS = 4096  # plans that are kept
@@ -50,7 +50,7 @@ Steps = list[tuple[int, int]]  # (size, stride) of dimensions, from the slowest 
 
 
 class Found(dict[Any, Any]):
-    """Plans by what they were worked out from; what is not there is made."""
+    """A cache of plans by key, which makes those that are missing."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Found(dict[Any, Any]):
 
 
 class Plans:
-    """What was worked out, by what it was worked out from."""
+    """The plan for a key, made if it is not cached."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         # Of a key: the plan; None if there is no way to do this in one launch.
@@ -95,7 +95,7 @@ class Join:
 
 
 def merged(steps: Steps) -> Steps:
-    """Dimensions that lie evenly in memory as one, and none of size 1."""
+    """Merge dimensions that are contiguous with each other, and drop those of size 1."""
     found: Steps = []
     for size, stride in steps:
         if size == 1:
@@ -228,7 +228,7 @@ class Moves:
         if order == "preserve":
             like = Geometry(shape, strides, item)
             kept = tuple([s // item * target.itemsize for s in kept_strides(like)])
-        # Through the result as it lies in memory.
+        # In the memory order of the result.
         dims = sorted(range(len(shape)), key=lambda d: -kept[d])
         steps = merged([(shape[d], strides[d]) for d in dims])
         if source == target and aligned and fits_wide(steps or [(1, item)], item):

@@ -1,7 +1,7 @@
 """Batch, group and instance norm on the GPU (sources/norm_*.cu have the kernels).
 
 One launch where a block can have all that is standardized together, else two: parts first. What a
-launch needs besides its arrays is worked out once for arrays that lie alike.
+launch needs besides its arrays is worked out once per shapes and strides.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Launch:
 
 
 class Norm:
-    """How something is standardized, or its gradient found: `parts` first if there are any."""
+    """The plan of a norm or of its gradient: the launch `parts` first, if there is one."""
 
     __slots__ = ("apply", "idle", "more", "number", "parts", "parts_shape", "strides", "wide")
 
@@ -183,7 +183,7 @@ class Norms:
     def plan_matrix(
         self, way: str, dtypes: Any, number: float, rows: int, n: int, wide: int
     ) -> Norm:
-        """The same of the columns of a matrix."""
+        """`plan_sets` for the columns of a matrix (channels-last images)."""
 
         def kernels(name: str, joined: str = "") -> Any:
             return self.kernel("columns", name, *dtypes, wide, joined)
@@ -233,7 +233,7 @@ class Norms:
         return self.backend.copied(x), False
 
     def laid_like(self, x: Any, last: bool) -> Any:
-        """`x` as `laid_out` has found another array of the same shape."""
+        """`x` in the memory order that `laid_out` chose for another array of its shape."""
         if not last:
             return dense(self.backend, x)
         if has_channels_last(x):
@@ -304,7 +304,7 @@ class Norms:
 
 
 def channels_last(shape: Shape, item: int) -> Shape:
-    """The strides of an image whose channels (dimension 1) lie next to each other."""
+    """The strides of a channels-last image."""
     strides = [item] * len(shape)
     for d in (1, *range(len(shape) - 1, 1, -1), 0):
         strides[d] = item

@@ -1,8 +1,8 @@
 """Optimizers on the GPU, and what is done to all gradients: one launch for many tensors of a dtype.
 
 The addresses of the tensors travel with the launch, as many as fit. While a CUDA graph is captured,
-the numbers that change from step to step are read from memory on the GPU, so that a replay goes on
-counting and a scheduler is heard.
+the numbers that change from step to step are read from memory on the GPU, so that a replay keeps
+counting and follows a scheduler.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class FusedRule:
             self.run((blocks,), BLOCK, (opaque(table),))
 
     def advance(self, counters: Counters, options: Sequence[float], narrow: bool) -> None:
-        """Let the numbers on the GPU be those of the next step, as part of what is captured."""
+        """Update the numbers on the GPU for the next step, as part of the captured graph."""
         table = np.zeros((), self.options)
         table["options"] = options
         self.run_advance((1,), (1,), (counters.memory, opaque(table), I32(narrow)))
@@ -208,7 +208,7 @@ class FusedRule:
 
 
 class Gradients:
-    """What is done to all gradients at once: their norm, clipping, taking a scale out."""
+    """Operations on all gradients at once: their norm, clipping, dividing by a scale."""
 
     limit = (ROOM - 64) // (U64().itemsize + PLACE)
     table = np.dtype(

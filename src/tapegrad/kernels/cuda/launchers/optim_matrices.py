@@ -33,7 +33,7 @@ def register(backend: Any, gpu: Any) -> None:
 
 
 class ManyTensors:
-    """What both do: tables of tensors that travel with a launch, as many as fit."""
+    """Base of Adafactor and Muon: tables of tensors passed with a launch, as many as fit."""
 
     program = ""
     pointers: tuple[str, ...] = ()  # rows of addresses, the parameters' first
@@ -168,7 +168,7 @@ class Adafactor(ManyTensors):
         del kept
 
     def advance(self, dtype: Any, counters: Any) -> None:
-        """Let the count on the GPU be that of the next step, as part of what is captured."""
+        """Update the step count on the GPU, as part of the captured graph."""
         self.kernel(dtype, "next_numbers")((1,), (1,), (counters.memory,))
 
 

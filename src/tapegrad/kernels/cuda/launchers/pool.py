@@ -89,7 +89,7 @@ class Pool:
         return out
 
     def pulled(self, grad: Any, x: Any) -> Any:
-        """What goes back to the maxima of x."""
+        """The gradient of x: that of y, added at the maxima."""
         if not self.small:
             return self.back_to_maxima(grad, self.maxima(x, False, True)[1])
         out = self.gpu.xp.ndarray(self.x_shape, self.dtype)

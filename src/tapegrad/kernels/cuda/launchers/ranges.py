@@ -26,7 +26,7 @@ KINDS = {np.dtype(np.int64): "index64", np.dtype(np.int32): "index32"}
 
 
 class RangeWatch:
-    """What was asked of the GPU, by ticket."""
+    """Checks of index ranges that the GPU was asked for, by ticket."""
 
     def __init__(self, gpu: Gpu, backend: Any) -> None:
         self.gpu = gpu

@@ -97,7 +97,7 @@ class Layers:
         return self.gpu.xp.asarray(np.array(spans(sizes, turned), np.int32))
 
     def steps(self, width: int, sizes: Sizes, turned: bool) -> tuple[Any, ...]:
-        """What both kernels are told last."""
+        """The last arguments of both kernels: where the steps are."""
         even = min(sizes) == max(sizes)
         table = NOTHING if even else self.walks.get((sizes, turned))
         count = self.gpu.xp.zeros(1, np.uint32)

@@ -122,7 +122,7 @@ def register_rows(backend: Any, gpu: Gpu, reference: Any) -> None:
 
 
 def dense(backend: Any, x: Any) -> Any:
-    """A float array as one that is contiguous: gradients may lie anyhow."""
+    """A contiguous float array: gradients may have any strides."""
     return x if contiguous(x) or x.dtype not in NAMES else backend.copied(x)
 
 

@@ -1,9 +1,9 @@
-/* Optimizers, and what is done to all gradients at once: many tensors in one call.
+/* Optimizers, and operations on all gradients (norm, scaling, clipping): many tensors in one call.
 
    The first array of each kernel is a table that pointer_tables.c makes: for each row (parameters,
-   gradients, state) the addresses of all tensors, then where each tensor ends when they are laid end
-   to end. The rules of the optimizers are made from their `update` in
-   Python (tools/optimizers.py): each element goes through the same operations in the same order. */
+   gradients, state) the addresses of all tensors, then where each tensor ends when they are laid
+   end to end. The rules of the optimizers are made from their `update` in Python
+   (tools/optimizers.py): each element goes through the same operations in the same order. */
 
 #include <math.h>
 #include <stdbool.h>
