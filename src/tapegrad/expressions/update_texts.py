@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from .cuda import SPELLED, bare, literal
 from .expressions import Expression, in_order
-from .updates import Leaf, Tree, leaves, tests
+from .updates import Leaf, Tree, leaves
 
 # What only updates have: functions of sources/optim.cu, and how a state rounds.
 MORE = {
@@ -112,8 +112,7 @@ def branches(
     """Nested decisions, with the lines of `leaf_text` where they end."""
     if isinstance(tree, Leaf):
         return leaf_text(tree)
-    (line,) = statements({"test": tree.test}, texts, kind, "t")[-1:]
-    head = statements({"test": tree.test}, texts, kind, "t")[:-1]
+    *head, line = statements({"test": tree.test}, texts, kind, "t")
     yes = branches(tree.yes, texts, leaf_text, kind)
     no = branches(tree.no, texts, leaf_text, kind)
     condition = line.partition(" = ")[2].rstrip(";")
@@ -123,7 +122,3 @@ def branches(
 
 def indented(lines: list[str]) -> list[str]:
     return ["    " + line for line in lines]
-
-
-def has_tests(tree: Tree) -> bool:
-    return bool(tests(tree))
