@@ -460,9 +460,11 @@ def test_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     for home in (cupy_conv, cupy_depthwise, cupy_pool, cupy_resize):
         real_compiled = home.compiled
 
-        def compiled(gpu: Any, kind: str, name: str, *rest: Any, make: Any = real_compiled) -> Any:
+        def compiled(
+            gpu: Any, kind: str, name: str, file: str, make: Any = real_compiled, **words: int
+        ) -> Any:
             started.append(name)
-            return make(gpu, kind, name, *rest)
+            return make(gpu, kind, name, file, **words)
 
         monkeypatch.setattr(home, "compiled", compiled)
 

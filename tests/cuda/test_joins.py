@@ -19,11 +19,11 @@ from tapegrad.api.publish import load_everything
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
 from tapegrad.kernels.backend import Backend
+from tapegrad.kernels.cuda import join_sources
 from tapegrad.kernels.cuda import joins as gpu_joins
 from tapegrad.kernels.cuda.formulas import ARRAY, Formulas, of_forward
-from tapegrad.kernels.cuda.launchers import elementwise, norms
+from tapegrad.kernels.cuda.launchers import elementwise, norm_launchers, norms
 from tapegrad.kernels.cuda.launchers.kernels import Gpu
-from tapegrad.kernels.cuda.sources import joins as cuda_joins
 
 load_everything()
 torch: Any = tapegrad
@@ -110,7 +110,7 @@ class Recorded:
         self.graph = Graph()
         self.gpu: Any = Gpu(self.graph.xp)
         backend = Backend("cuda", self.graph.xp)
-        norms.register_batch(backend, norms.Norms(backend, self.gpu), lambda name: None)
+        norm_launchers.register_batch(backend, norms.Norms(backend, self.gpu), lambda name: None)
         self.overrides = backend.overrides
         backend.gpu = self.gpu
         backend.assign = lambda target, source: self.copy((source, target))
@@ -327,7 +327,7 @@ def test_a_value_that_was_written_over_is_not_computed_again() -> None:
 )
 def test_products_are_not_fused_with_the_next_sum(name: str, values: Any, may: bool) -> None:
     formula = of_forward(REGISTRY[name]).of(F32, values)[0]
-    text = cuda_joins.tail([(formula, [True] * len(formula.arrays))])
+    text = join_sources.tail([(formula, [True] * len(formula.arrays))])
     assert ("settle(f.v[c], one);" in text) is may
 
 

@@ -15,6 +15,7 @@ from tapegrad.api.publish import load_everything
 from tapegrad.core import devices
 from tapegrad.core.op import REGISTRY
 from tapegrad.kernels.backend import Backend
+from tapegrad.kernels.cuda.launchers import norm_launchers
 from tapegrad.kernels.cuda.launchers import norms as cupy_norms
 from tapegrad.kernels.cuda.launchers import rms as cupy_rms
 from tapegrad.ops.block.definition import apply
@@ -86,7 +87,7 @@ def reference(name: str) -> Any:
 def made(gpu: Any) -> Any:
     """A backend with the kernels of norms alone."""
     backend = Backend("cuda", gpu.xp)
-    cupy_norms.register(backend, gpu, reference)
+    norm_launchers.register(backend, gpu, reference)
     return backend
 
 

@@ -104,9 +104,11 @@ class Recorded:
     launches: list[tuple[str, Any, tuple[Any, ...]]] = []
     compiled = staticmethod(cupy_optim.compiled)
 
-    def __init__(self, xp: Any, kind: str, name: str, code: str) -> None:
+    def __init__(self, xp: Any, source: str, kind: str, name: str, *given: Any) -> None:
         self.name = name
-        self.run = self.compiled(xp, kind, name, code) if HAS_KERNELS else lambda *args: None
+        self.run = lambda *args: None
+        if HAS_KERNELS:
+            self.run = self.compiled(xp, source, kind, name, *given)
 
     def __call__(self, grid: Any, block: Any, args: tuple[Any, ...]) -> None:
         self.launches.append((self.name, grid, args))

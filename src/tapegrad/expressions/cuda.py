@@ -1,7 +1,7 @@
 """From expressions to CUDA C: a function of the elements of arrays and of numbers.
 
-`A` is what kernels compute with (kernels/cuda/sources/templates.py): single precision, for half
-precision too, or double. How a primitive is spelled stands here and nowhere else.
+`A` is what kernels compute with (kernels/cuda/sources/prelude.cu): single precision,
+for half precision too, or double. How a primitive is spelled stands here and nowhere else.
 """
 
 from __future__ import annotations

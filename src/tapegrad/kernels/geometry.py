@@ -30,13 +30,13 @@ def transposed_size(
 
 
 def disjoint(kernel: Ints, stride: Ints, dilation: Ints) -> bool:
-    """Whether no element lies in two windows."""
+    """Whether windows do not overlap."""
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     return all([span <= s for span, s in zip(spans, stride, strict=True)])
 
 
 def laid_out_like(xp: Any, input: Any, out: Any, n: int) -> Any:
-    """`out` with its channels next to each other in memory if those of a batch of images are."""
+    """`out` in channels-last order if the batch of images is."""
     if out.ndim != n + 2 or input.ndim != n + 2 or input.flags.c_contiguous:
         return out
     last = (0, *range(2, n + 2), 1)

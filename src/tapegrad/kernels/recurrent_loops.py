@@ -1,7 +1,7 @@
 """How gradients and tangents go through the steps of recurrent layers.
 
-Rows lie one step after the other (recurrent.py). The loops are written against `F`, so that they
-run on arrays and on tensors that are differentiated again.
+Rows are stored one step after the other (recurrent.py). The loops are written against `F`, so that
+they run on arrays and on tensors that are differentiated again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def parts_before(walk: Spans) -> tuple[tuple[bool, tuple[int, int]], ...]:
 
 
 def rows_in_order(F: Any, parts: list[Any], walk: Spans) -> Any:
-    """What was found step by step, in the order of the rows."""
+    """Results of steps, put together in the order of the rows."""
     return below(F, parts if walk[0][0] == 0 else parts[::-1])
 
 
@@ -89,10 +89,10 @@ class Carry:
         self.F = F
         self.initial = initial
         self.value: Any = None
-        self.begun: list[Any] = []  # of sequences whose first step is behind us
+        self.begun: list[Any] = []  # of sequences that have already started
 
     def at(self, count: int) -> Any:
-        """What the `count` sequences of a step get from later ones; None if there are none."""
+        """The gradients that the `count` sequences of a step get from later steps, or None."""
         value = self.value
         if value is None:
             return None

@@ -20,7 +20,7 @@ F32 = np.float32
 
 
 def step(n: int, out: int, scale: float | None, align: bool, kind: Any) -> Any:
-    """How far apart in the input two neighbouring outputs are."""
+    """The distance in the input of two neighbouring outputs."""
     if align:
         return kind(n - 1) / kind(out - 1) if out > 1 else kind(0)
     if scale is not None and scale > 0:
@@ -77,7 +77,7 @@ def rounded_down(at: Any, n: int) -> Any:
 
 
 def sources(out: int, by: Any, align: bool, kind: Any) -> Any:
-    """Where in the input the outputs lie."""
+    """The position of each output in the input."""
     places = np.arange(out).astype(kind)
     if align:
         return places * by
@@ -162,7 +162,7 @@ def antialiased(
 
 @functools.lru_cache(256)
 def transposed(mode: str, n: int, out: int, scale: float | None, align: bool, kind: Any) -> Table:
-    """The same map backwards: per input, the outputs that read it and with which weights."""
+    """The table of the gradient: per input, the outputs that read it, and their weights."""
     places, weights = table(mode, n, out, scale, align, kind, True)
     flat = places.reshape(-1)
     factors = np.ones(flat.shape, kind) if weights is None else weights.reshape(-1)
@@ -235,7 +235,7 @@ def fixed_point(mode: str, n: int, out: int, scale: float | None, align: bool) -
 
 
 def mix_bytes(xp: Any, x: Any, axis: int, taps: tuple[Any, ...]) -> Any:
-    """The same for bytes, in integers, rounded and cut off to bytes again."""
+    """`mix` for bytes: in integers, rounded and clamped to bytes."""
     places, weights, bits = taps
     behind = (1,) * (x.ndim - 1 - axis)
     total = xp.full((), 1 << (bits - 1), np.int32)

@@ -24,8 +24,8 @@ from ._on_device import (
     rows_of,
 )
 
-ADAFACTOR = Fused("adafactor", {}, ())
-MUON = Fused("muon", {}, (), ())
+ADAFACTOR = Fused("adafactor", None, {}, ())
+MUON = Fused("muon", None, {}, (), ())
 
 
 def kernels_for(name: str, params: list[Any], group: Group, numbers: Sequence[Any]) -> Any:

@@ -34,6 +34,8 @@ def count_step(own: State, group: Group) -> None:
 class Fused:
     """What a rule says of itself to the kernel that does it for many parameters.
 
+    `update` is one step of one parameter, from which the kernels in C and in CUDA are made
+    (expressions/updates.py), unless they are written by hand.
     `rows` are the entries of the state with as many elements as the parameter, each with the option
     that it is kept for ("" if it always is). `options` are those of the group that the kernel is
     given, with a length if they are no single numbers. `scalars` are the entries of the state that
@@ -43,6 +45,7 @@ class Fused:
     """
 
     kernel: str
+    update: Callable[[Any, Any, State, Group], None] | None
     rows: dict[str, str]
     options: tuple[str, ...]
     scalars: tuple[str, ...] = ("step",)
@@ -94,8 +97,10 @@ class Ready:
         names: tuple[str, ...],
         rule: Fused,
         values: tuple[float, ...],
+        options: list[float],
     ) -> None:
         self.rule = rule
+        self.options = options
         self.kernel = kernel
         self.params = params
         self.owns = owns
@@ -133,6 +138,10 @@ class Ready:
 
     def step(self, params: list[Any], group: Group, rule: Fused, options: list[float]) -> bool:
         """One step; False, and nothing is done, if gradients or numbers are not as they should."""
+        if options != self.options:
+            if not devices.DEVICE.backend.optimizers.fit_options(self.kernel, options):
+                return False
+            self.options = options
         grads = [p._gradient._array for p in params]
         device_type, dtype = STATE.device_type, self.dtype
         for g, size in zip(grads, self.sizes, strict=True):
@@ -204,14 +213,14 @@ def update_on_device(
             make_fresh(rule.fresh, owns, each)
         rows: list[Sequence[Any]] = list(zip(*each, strict=True))
         rows[1] = kernels.contiguous(rows[1])
-        kernel = kernels.kernel(rule, dtype, present)
+        kernel = kernels.kernel(rule, dtype, present, options)
         sizes = tuple([x.size for x in rows[0]])
         pointers = [[x.data.ptr for x in row] for row in rows]
         launch(kernel, rule, owns, sizes, pointers, values, group, options)
         write_down(some, rule)
         if ready is not None and len(some) == len(params) and not STATE.several:
             if not (rule.fresh in present and values[0]):
-                ready[id(group)] = Ready(kernel, some, owns, rows, present, rule, values)
+                ready[id(group)] = Ready(kernel, some, owns, rows, present, rule, values, options)
     return rest
 
 

@@ -36,6 +36,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 
 FUSED = Fused(
     "adadelta",
+    update,
     rows={"square_avg": "", "acc_delta": ""},
     options=("rho", "eps", "weight_decay", "maximize"),
 )

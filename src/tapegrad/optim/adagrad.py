@@ -51,7 +51,9 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     p.addcdiv_(grad, root, value=-step_size)
 
 
-FUSED = Fused("adagrad", rows={"sum": ""}, options=("lr_decay", "eps", "weight_decay", "maximize"))
+FUSED = Fused(
+    "adagrad", update, rows={"sum": ""}, options=("lr_decay", "eps", "weight_decay", "maximize")
+)
 RULE = Rule(
     start,
     update,

@@ -69,6 +69,7 @@ def step_with_tensors(p: Any, mean: Any, square: Any, step: Any, group: dict[str
 
 FUSED = Fused(
     "adam",
+    update,
     rows={"exp_avg": "", "exp_avg_sq": "", "max_exp_avg_sq": "amsgrad"},
     options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad", "maximize"),
 )

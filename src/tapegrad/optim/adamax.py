@@ -36,6 +36,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 
 FUSED = Fused(
     "adamax",
+    update,
     rows={"exp_avg": "", "exp_inf": ""},
     options=("betas[2]", "eps", "weight_decay", "maximize"),
 )

@@ -45,8 +45,8 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     else:
         mean.add_(p.sub(mean).mul_(mu.item()))
     next_eta, next_mu = after(count, lr, group)
-    eta.copy_(tg.as_tensor(next_eta))
-    mu.copy_(tg.as_tensor(next_mu))
+    eta.fill_(next_eta)
+    mu.fill_(next_mu)
 
 
 def after(count: float, lr: Any, group: dict[str, Any]) -> tuple[Any, float]:
@@ -65,6 +65,7 @@ def advance(own: dict[str, Any], group: dict[str, Any]) -> None:
 
 FUSED = Fused(
     "asgd",
+    update,
     rows={"ax": ""},
     options=("lambd", "alpha", "t0", "weight_decay", "maximize"),
     scalars=("step", "eta", "mu"),

@@ -56,6 +56,7 @@ def advance(own: dict[str, Any], group: dict[str, Any]) -> None:
 
 FUSED = Fused(
     "nadam",
+    update,
     rows={"exp_avg": "", "exp_avg_sq": ""},
     options=(
         *("betas[2]", "eps", "weight_decay", "momentum_decay"),

@@ -44,6 +44,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 
 FUSED = Fused(
     "radam",
+    update,
     rows={"exp_avg": "", "exp_avg_sq": ""},
     options=("betas[2]", "eps", "weight_decay", "decoupled_weight_decay", "maximize"),
 )

@@ -43,6 +43,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 
 FUSED = Fused(
     "rmsprop",
+    update,
     rows={"square_avg": "", "momentum_buffer": "momentum", "grad_avg": "centered"},
     options=("alpha", "eps", "weight_decay", "momentum", "centered", "maximize"),
 )

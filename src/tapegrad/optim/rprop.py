@@ -38,6 +38,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 
 FUSED = Fused(
     "rprop",
+    update,
     rows={"prev": "", "step_size": ""},
     options=("etas[2]", "step_sizes[2]", "maximize"),
 )

@@ -58,6 +58,7 @@ def add_decay(grad: Any, p: Any, weight_decay: Any, group: dict[str, Any]) -> An
 
 FUSED = Fused(
     "sgd",
+    update,
     rows={"momentum_buffer": "momentum"},
     options=("momentum", "dampening", "weight_decay", "nesterov", "maximize"),
     scalars=(),

@@ -44,7 +44,7 @@ class Native(Backend):
         return formula(op, reference)
 
     def helper(self, name: str, reference: Any) -> Any:
-        """The same for a function that is no op."""
+        """Register a kernel for a function of the library that is not an op."""
         return reference if KERNELS is None else override(name, reference) or reference
 
     def gradients(self, op: Op) -> Any:

@@ -47,7 +47,7 @@ def connect() -> bool:
 
 
 def numpy_dot(a: Any, b: Any) -> Any:
-    """The product of two matrices of floats: the same as matmul, with less ado."""
+    """The product of two float matrices by BLAS: what matmul gives, with less overhead per call."""
     return a.dot(b)
 
 
@@ -81,7 +81,7 @@ def triangle_solver(dtype: str) -> Any:
 
 
 def solve_triangles(a: Any, x: Any, upper: bool, unit: bool) -> bool:
-    """Solve A X = B for a stack of triangles; B stands in `x`, in C order. False: not here."""
+    """Solve A X = B for a stack of triangles; `x` holds B in C order. False: no solver."""
     found = triangle_solver(x.dtype.name)
     count, n, columns = x.shape
     if found is None or a.dtype != x.dtype or not x.flags.c_contiguous or not x.flags.aligned:

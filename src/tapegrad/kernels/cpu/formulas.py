@@ -18,7 +18,7 @@ def formula(op: Any, reference: Any) -> Any:
 
 
 class Otherwise:
-    """What a formula falls back to: the one without the tensors that are not there, or NumPy."""
+    """Fallback of a formula: one without the missing optional tensors, or the NumPy forward."""
 
     __slots__ = ("op", "reference", "without")
 
@@ -30,7 +30,7 @@ class Otherwise:
     def __call__(self, *args: Any) -> Any:
         width = self.op.width
         missing = ()
-        if width > 2:  # behind an input and what it is compared with: weights
+        if width > 2:  # a third tensor is an optional weight of a loss
             missing = tuple([i for i, value in enumerate(args[:width]) if value is None])
         if not missing:
             found = on_tape(self.op, args) if KERNELS.has_tape() else None
@@ -54,7 +54,7 @@ MOST_DIMS = 8
 
 
 def on_tape(op: Any, args: tuple[Any, ...]) -> Any:
-    """Of whole numbers and of truths: what a tape can do again; None if it is something else."""
+    """Run an int64 or bool op by c/tape/integers.c, so that a tape can replay it; else None."""
     first = args[0]
     if type(first) is not ndarray or first.dtype not in (I64, BOOL):
         return None
@@ -109,7 +109,7 @@ class Without:
 
 
 class Traces:
-    """What C asks about an op, answered by expressions/, which is imported with the first call."""
+    """Answers the C side's questions about an op; expressions/ is imported with the first one."""
 
     __slots__ = ("op",)
 

@@ -1,6 +1,7 @@
-"""What is done to all gradients at once on the CPU: their norm, and clipping.
+"""The norm of all gradients together and their clipping, on the CPU.
 
-The same as `Gradients` of the GPU's launchers, for plain arrays of one dtype.
+`Gradients` has the interface of the class of that name in kernels/cuda/launchers/optim.py, for
+NumPy arrays of one dtype.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Gradients:
     """Arrays are given as `arrays_of` found them."""
 
     def arrays_of(self, tensors: Sequence[Any]) -> Any:
-        """The arrays of tensors that these kernels take, and their table; None if some are odd."""
+        """The arrays of tensors for these kernels, and their table; None if one does not fit."""
         for t in tensors:
             if not isinstance(t, TensorBase) or t._special != ORDINARY or t._view_of is not None:
                 return None

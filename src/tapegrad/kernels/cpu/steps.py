@@ -1,4 +1,4 @@
-"""What core/cells.py runs: all results of a step of an LSTM in one call (c/kernels/recurrent.c)."""
+"""One LSTM step for core/cells.py: all its results by one call of c/kernels/recurrent.c."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backend of tensors on a GPU: CuPy runs the blocks' own forwards, except what stands here."""
+"""The backend of tensors on a GPU: CuPy runs the blocks' forwards unless a launcher does."""
 
 from __future__ import annotations
 

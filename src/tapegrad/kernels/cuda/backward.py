@@ -88,7 +88,7 @@ class DevicePass(Pass):
                 self.hand_past_views(order, edge, 0 if slots is None else slots[i], g, own)
 
     def hand_past_views(self, order: Order, edge: Node, slot: int, g: Any, owned: int) -> None:
-        """Give a gradient to an edge, or to what is below the views that begin there."""
+        """Add a gradient to an edge, or to the first node below it that is not a view."""
         if g is not None and edge._op is not None and edge._op.view:
             passed = past_views(order, Passing(edge, slot, g, owned))
             self.hand_one(order, passed.edge, passed.slot, passed.g, passed.owned)

@@ -1,7 +1,7 @@
 """Stacks of matrix products on the GPU, straight from cuBLAS. (Single ones: cublaslt.py.)
 
 CuPy's own products cost more time per call than small matrices take, and refuse to be captured into
-a CUDA graph. These take any matrices whose rows or columns lie together, as transposes do.
+a CUDA graph. These take any matrices with contiguous rows or columns, such as transposes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMES: dict[Any, str] = {np.dtype(name): name for name in ("float32", "float64",
 F32 = np.dtype(np.float32)
 COMPUTE_32F, COMPUTE_64F, COMPUTE_TF32 = 68, 70, 77
 WORKSPACE = 32 << 20
-KEEP, TURN, COPY = 0, 1, -1  # cublasOperation_t, and what is none
+KEEP, TURN, COPY = 0, 1, -1  # cublasOperation_t, and a value for matrices that must be copied
 MOST_STACKS = 4096  # plans that are kept
 DEFAULT_STREAMS = (0, 1, 2)  # none, cudaStreamLegacy, cudaStreamPerThread
 
@@ -43,7 +43,7 @@ class Library:
         learn_bfloat16()
         xp.cuda.device.get_cublas_handle()  # CuPy finds and loads the library
         self.lib = ctypes.CDLL(loaded("cublas"))
-        # No argtypes: what is passed is made ready once, and converted no more.
+        # No argtypes: arguments are converted once, when the plan is made.
         self.stacked = self.lib.cublasGemmStridedBatchedEx
         self.stacks: dict[tuple[Any, ...], Stack] = {}
         self.handles: dict[tuple[int, int], Any] = {}
@@ -117,7 +117,7 @@ def checked(status: int) -> None:
 
 
 def laid_out(x: Any, item: int) -> tuple[int, int]:
-    """How cuBLAS sees a matrix (or a stack of them): turned?, leading dimension.
+    """How cuBLAS reads a matrix, or a stack of them: whether transposed, and leading dimension.
 
     The first is COPY where it cannot: the leading dimension is then that of a copy.
     """
@@ -188,7 +188,7 @@ def stack_product(
 
 
 class Stack:
-    """A stack of products of arrays that lie alike, ready to run."""
+    """A stack of products, prepared once for arrays of the same shapes and strides."""
 
     def __init__(
         self, lib: Library, a: Any, b: Any, made: Any, alpha: float, fp32: str, beta: float
@@ -201,7 +201,7 @@ class Stack:
         kind, item = NAMES[a.dtype], a.dtype.itemsize
         turn_a, step_a = laid_out(a, item)
         turn_b, step_b = laid_out(b, item)
-        # What lies in memory in a way that the library cannot take is copied first.
+        # Matrices whose strides the library cannot take are copied first.
         self.copies = (turn_a == COPY, turn_b == COPY)
         apart = steps_between(a, b, self.copies)
         number, long = ctypes.c_int, ctypes.c_longlong

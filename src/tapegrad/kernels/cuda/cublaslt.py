@@ -49,7 +49,7 @@ class Plan:
         n = b.shape[-1]
         turn_a, step_a = cublas.laid_out(a, item)
         turn_b, step_b = cublas.laid_out(b, item)
-        # What lies in memory in a way that the library cannot take is copied first.
+        # Matrices whose strides the library cannot take are copied first.
         self.copies = (turn_a < 0, turn_b < 0)
         turn_a, turn_b = max(turn_a, 0), max(turn_b, 0)
         self.shape = (*stack, m, n)
@@ -155,7 +155,7 @@ class Plan:
         if not bias:
             status = lt.matmul(*given)
         else:
-            with self.lock:  # the address stands in the description, which all threads use
+            with self.lock:  # the address is part of the description, which all threads share
                 if bias != self.bias_at:
                     self.bias_given.value = bias
                     check_status(lt.set_attribute(self.desc, BIAS, self.bias_reference, POINTER))
@@ -199,7 +199,7 @@ class Lt:
         self.handle = ctypes.c_void_p()
         check_status(self.lib.cublasLtCreate(ctypes.byref(self.handle)))
         pointer = ctypes.c_void_p
-        # No argtypes: what is passed is made ready once, and converted no more.
+        # No argtypes: arguments are converted once, when the plan is made.
         self.matmul = self.lib.cublasLtMatmul
         self.size = ctypes.c_size_t(cublas.WORKSPACE)
         self.set_attribute = self.lib.cublasLtMatmulDescSetAttribute

@@ -52,7 +52,7 @@ class Formula:
         self.text = text
         self.dtype = dtype
         self.arrays = arrays  # their places in a call
-        self.numbers = numbers  # what is computed of those of a call
+        self.numbers = numbers  # expressions of the numbers of a call
         self.as_given = all([e.name == "input" for e in numbers])
         self.kernels: dict[Any, Any] = {}  # by form, as Gpu.elementwise compiled them
 
@@ -73,7 +73,7 @@ NONE: Found = None, ()
 
 
 class Formulas:
-    """Those of one function of arrays and numbers, by dtype and by what it is called with."""
+    """A cache of the formulas of one function, by dtype and by the arguments that decide them."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Formulas:
             return NONE
         if len(self.found) > MOST_FOUND:
             self.found.clear()
-        # Zeros are equal, and so the same key, but have signs.
+        # 0.0 and -0.0 are the same key but not the same number.
         zeros = formula is not None and any([is_number(v) and v == 0 for v in values])
         self.found[key] = formula, None if zeros else numbers
         return formula, numbers
@@ -150,7 +150,7 @@ class Formulas:
         if not self.reads_all:
             arrays = [i for i in arrays if i == arrays[0] or i in used]
         elif result.name == "input":
-            return None  # what is handed on as it is must stay a view
+            return None  # an input returned unchanged must stay a view
         numbers = of_numbers(result, used.difference(arrays))
         if not used & set(arrays) or len(arrays) > self.most or len(numbers) > len(NUMBERS):
             return None
@@ -163,7 +163,7 @@ class Formulas:
 
 
 def of_numbers(result: Expression, places: set[int]) -> list[Expression]:
-    """What can be computed before of the numbers at some places: once, and in double."""
+    """The largest sub-expressions made of numbers alone: the host computes them once, in double."""
     before: dict[int, Expression] = {}
     needed: dict[int, Expression] = {}
     for e in in_order([result]):
@@ -181,7 +181,7 @@ def of_numbers(result: Expression, places: set[int]) -> list[Expression]:
 
 
 def value_of(e: Expression, values: tuple[Any, ...]) -> Any:
-    """A number that is computed of those of a call."""
+    """The value of an expression of the numbers of a call."""
     if e.name == "input":
         return np.float64(values[e.value[0]])
     if e.name == "number":
@@ -247,7 +247,7 @@ def of_rule(op: Op, index: int) -> Formulas:
 
 
 def of_shared_rule(op: Op, index: int) -> Formulas:
-    """The same with the gradient as a product, of that of a mean and the share of an element."""
+    """`of_rule` with the gradient as a product: that of a mean, times the share of an element."""
     rule = op.rules[index]
     assert rule is not None
     return Formulas(

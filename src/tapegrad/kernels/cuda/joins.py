@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from . import join_sources
 from .cublas import loaded
 from .launchers.kernels import NOTHING, Gpu, accumulator, real_of
 from .launchers.moves import contiguous
 from .launchers.rms import is_aligned
-from .sources import joins as cuda_joins
 
 MOST_STEPS = 4
 ACTIVE = 1  # cudaStreamCaptureStatusActive
@@ -53,7 +53,7 @@ class Graph:
         self.stream_now = xp.cuda.get_current_stream
 
     def last(self) -> int | None:
-        """What the next kernel would wait for; None if that is not one other."""
+        """The node that the next kernel would depend on; None unless there is exactly one."""
         status, number = ctypes.c_int(), ctypes.c_uint64()
         graph, count = ctypes.c_void_p(), ctypes.c_size_t()
         nodes = ctypes.POINTER(ctypes.c_void_p)()
@@ -65,7 +65,7 @@ class Graph:
         return nodes[0]
 
     def waiting(self, node: int) -> int:
-        """How many nodes wait for one."""
+        """How many nodes depend on a node."""
         count = ctypes.c_size_t()
         wanted = (ctypes.c_void_p(node), None, ctypes.byref(count))
         failed = self.dependents(*wanted)
@@ -128,7 +128,7 @@ def watched(cuda: Any, malloc: Callable[[int], Any]) -> Callable[[int], Any]:
 
 
 class Step:
-    """An elementwise op behind a norm; without a formula, a copy to where it writes to."""
+    """An elementwise op after a norm; without a formula, a copy to where it writes."""
 
     def __init__(
         self, formula: Any, is_value: list[bool], other: Any, numbers: Sequence[Any], out: Any
@@ -182,11 +182,11 @@ class Head:
             self.steps[place].out = NOTHING
 
     def text(self) -> str:
-        return cuda_joins.tail([(step.formula, step.is_value) for step in self.steps])
+        return join_sources.tail([(step.formula, step.is_value) for step in self.steps])
 
 
 class Recipe:
-    """How a value behind a norm is computed again, as it was after `version` writes over it."""
+    """How to recompute a value derived from a norm, as it was after `version` in-place writes."""
 
     def __init__(self, head: Head, count: int, version: int) -> None:
         self.version = version
@@ -215,7 +215,7 @@ class Pull:
 
 
 class Joins:
-    """What can be joined while a graph is recorded."""
+    """Fuses ops into the kernels of norms while a graph is recorded."""
 
     def __init__(self, backend: Any, graph: Any) -> None:
         self.backend = backend
@@ -258,7 +258,7 @@ class Joins:
         """Whether nothing has been recorded since."""
         return self.graph.last() == node and self.graph.waiting(node) == 0
 
-    # ------------------------------------------------------------------ behind a norm
+    # ------------------------------------------------------------------ after a norm
 
     def normalized(self, launch: Any, args: Sequence[Any], out: Any, keys: Any = None) -> None:
         """A norm has been recorded; `keys`: its input and statistics, if it is one of training."""
@@ -393,7 +393,7 @@ class Joins:
     # ------------------------------------------------------------------ before its gradient
 
     def note_gradient(self, formula: Any, arrays: Sequence[Any], numbers: Any, made: Any) -> None:
-        """An op was recorded: is it the gradient of one behind a norm?"""
+        """Called after an op was recorded: note it if it is the gradient of an op after a norm."""
         if self.pull is not None:
             self.pull.grad = self.pull = None
         grad, value = arrays
@@ -419,7 +419,7 @@ class Joins:
         recipe = pull.recipe
         if recipe.keys != tuple([x.data.ptr for x in keys]) or not self.is_last(pull.nodes[0]):
             return False
-        text = cuda_joins.pull([step.formula for step in recipe.steps], pull.formula)
+        text = join_sources.pull([step.formula for step in recipe.steps], pull.formula)
         numbers = [real_of(recipe.dtype)(1)]
         numbers += [s for step in recipe.steps for s in step.numbers] + pull.numbers
         (first, args), *rest = launches

@@ -22,9 +22,9 @@ class LateCasts:
         self.size = 0
 
     def can_wait(self, node: Node, total: Any) -> bool:
-        """Whether the gradient of a cast can be cast later: it goes to a leaf, and to nobody else.
+        """Whether the gradient of a cast can be cast later: it goes to one leaf only.
 
-        Whether more is to be added to it first is for the pass to know.
+        The pass knows whether more is added to it first.
         """
         if type(total) is not STATE.device_type or STATE.several or node._kept is None:
             return False

@@ -1,6 +1,6 @@
-"""The gradients of a linear layer on a GPU by one call, instead of those of its nodes one by one.
+"""The gradients of a linear layer on a GPU by one call, instead of one call per node.
 
-core/layers.py records the nodes; backward.py hands the gradients on.
+core/layers.py records the nodes; backward.py passes the gradients on to their inputs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LinearGradients:
     """The gradients of a linear layer, each with the node that it goes to."""
 
     def __init__(self, nodes: list[Node]) -> None:
-        self.nodes = nodes  # those of the layer that may have saved something
+        self.nodes = nodes  # nodes of the layer that may have saved values
         self.bias: Passing | None = None
         self.input: Passing | None = None
         self.weight: Passing | None = None

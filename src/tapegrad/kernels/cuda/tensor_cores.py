@@ -1,6 +1,6 @@
 """float32 matrix products on tensor cores, as accurate as float32: plans and launches.
 
-The kernels are in sources/products.py. A result is always the same for the same factors and tile.
+The kernels are in sources/product.cu. A result is always the same for the same factors and tile.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .sources import products as cuda_products
+from .programs import compiled
 
 NOTHING = np.uint64(0)  # a null pointer
 DEPTH = 32  # of k, that one step takes
@@ -24,7 +24,7 @@ KERNEL = "tensor core product"
 
 
 class Tile(NamedTuple):
-    """What a block makes, how many blocks a multiprocessor runs, how far ahead they read."""
+    """The part of the result that a block makes, blocks per multiprocessor, and read-ahead."""
 
     rows: int
     columns: int
@@ -32,7 +32,7 @@ class Tile(NamedTuple):
     stages: int
 
     def memory(self, turn_a: bool, turn_b: bool) -> int:
-        """Bytes of shared memory: rows along k lie without gaps, others with 4 numbers between."""
+        """Bytes of shared memory: rows along k have no padding, others have 4 numbers between."""
         across = self.rows + (4 if turn_a else 0) + self.columns + (0 if turn_b else 4)
         return across * DEPTH * self.stages * 4
 
@@ -113,9 +113,8 @@ def product_kernel(gpu: Any, tile: Tile, turn_a: bool, turn_b: bool) -> Any:
             "A_ALONG_K": int(not turn_a),
             "B_ALONG_K": int(turn_b),
         }
-        head = "".join(f"#define {word} {value}\n" for word, value in given.items())
-        code = head + cuda_products.INSTRUCTIONS + cuda_products.PRODUCT
-        found = gpu.compiled[key] = gpu.xp.RawKernel(code, "product", ("--std=c++14",))
+        found = compiled(gpu.xp, "product.cu", "float32", "product", given)
+        gpu.compiled[key] = found
         found.max_dynamic_shared_size_bytes = tile.memory(turn_a, turn_b)
         found.preferred_shared_memory_carveout = 100
     return found
@@ -125,15 +124,15 @@ def sum_kernel(gpu: Any) -> Any:
     key = (KERNEL, "sum")
     found = gpu.compiled.get(key)
     if found is None:
-        made = gpu.xp.RawKernel(cuda_products.SUM, "add_shares", ("--std=c++14",))
-        found = gpu.compiled[key] = made
+        found = compiled(gpu.xp, "sums.cu", "float32", "add_shares")
+        gpu.compiled[key] = found
     return found
 
 
 def plans(
     gpu: Any, m: int, n: int, k: int, turn_a: bool, turn_b: bool, step_a: int, step_b: int
 ) -> list[Plan]:
-    """Ways to compute a product, the one that promises most first; none where these do not fit.
+    """Plans for a product, the fastest by estimate first; none where the kernels do not fit.
 
     The steps are from row to row (of a matrix stored turned: from column to column), in numbers.
     """

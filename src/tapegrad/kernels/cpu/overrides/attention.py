@@ -12,7 +12,7 @@ from .rows import dense, empty, for_dtypes, pick
 
 
 def lies_in_rows(x: Any) -> bool:
-    """As BLAS wants the matrices of a 4-d array: elements side by side, rows behind each other."""
+    """A 4-d array whose matrices BLAS can read: adjacent elements, rows at a fixed distance."""
     down, right = x.strides[2:]
     width = x.shape[3] * x.itemsize
     return right == x.itemsize and (down >= width or x.shape[2] == 1) and x.flags.aligned

@@ -32,7 +32,7 @@ LIKE_DOUBLE = np.empty(0, F64)
 class Layout:
     """Where the pixels of an image are in memory for windows of one kind.
 
-    `taps` says how far each tap lies behind the first one, along each of three dimensions.
+    `taps` says how far each tap is from the first one, along each of three dimensions.
     """
 
     def __init__(self, size: Ints, low: Ints, stride: Ints, taps: list[Ints], out: Ints) -> None:

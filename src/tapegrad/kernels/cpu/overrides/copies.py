@@ -1,4 +1,4 @@
-"""Large copies in memory that is used again; those of what is turned go in tiles."""
+"""Large copies into recycled memory; transposed copies are made tile by tile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def clone(reference: Any) -> Any:
             type(input) is np.ndarray
             and input.size >= LARGE
             and (format == "contiguous" or (format == "preserve" and input.flags.c_contiguous))
-            and not KERNELS.has_tape()  # a recording joins copies with what is around them
+            and not KERNELS.has_tape()  # a compiled step fuses copies with the ops around them
         ):
             return copied(input)
         return reference(input, format)

@@ -1,7 +1,7 @@
 """Rows and elements by their numbers: embedding, gather, scatter and advanced indexing.
 
-The kernels look at the numbers themselves. Where one is out of range nothing is done, and the
-reference says what it says.
+The kernels look at the numbers themselves. Where one is out of range nothing is written, and the
+reference raises its error.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def nll_loss_backward(reference: Any) -> Any:
 
 
 def added_up(losses: Any, reduction: str) -> Any:
-    """By the kernel in C however few they are: compiled steps give the same then, bit for bit."""
+    """By the C kernel for any number of rows: then compiled steps give the same bits."""
     x = losses if is_dense(losses) else losses.T if losses.flags.f_contiguous else dense(losses)
     return sum_over(x, None, False, x.size if reduction == "mean" else 1.0)
 

@@ -18,7 +18,7 @@ FEWEST = 4  # windows of a row, for the kernels to pay
 
 
 def geometry(sizes: Ints, kernel: Ints, stride: Ints, padding: Ints, out: Ints) -> Any:
-    """What the kernels want to know of rows, then of columns."""
+    """Window parameters for the kernels: those of rows, then those of columns."""
     return itertools.chain(*zip(sizes, kernel, stride, padding, out, strict=True))
 
 

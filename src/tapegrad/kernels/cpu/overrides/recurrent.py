@@ -51,7 +51,7 @@ def fits(grad: Any, out: Any) -> bool:
 
 
 def counts(hx: Any, sizes: Sizes) -> Sizes:
-    """What every kernel is told first: sequences, steps, width."""
+    """The first sizes that every kernel takes: sequences, steps, width."""
     return hx.shape[0], len(sizes), hx.shape[1]
 
 

@@ -24,7 +24,7 @@ from .rows import (
 SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
 PIECE = 32768  # of a long row
 BLOCKS = 16  # at most: pieces of a column
-SHORT = 32  # rows of such a piece, at least: each has a row of partial sums
+SHORT = 32  # rows of a piece, at least: each piece has a row of partial sums
 
 sum_few = KERNELS.sum_few
 SUM = for_dtypes("sum")
@@ -103,7 +103,7 @@ def summable(x: Any, whole: bool) -> Any:
 
 
 def lies_otherwise(x: Any) -> bool:
-    """Whether to look for a way to add up an array that does not lie in C order."""
+    """Whether an array that is not in C order may be summed in its memory order."""
     if KERNELS.has_tape():
         return True
     return type(x) is np.ndarray and x.size >= SMALL and not is_dense(x)
@@ -118,7 +118,7 @@ def without_repeats(x: Any, dim: tuple[int, ...]) -> Any:
 
 
 def by_steps(x: Any) -> list[int]:
-    """The dimensions in the order in which an array lies in memory, or most nearly."""
+    """The dimensions sorted by stride: the memory order of the array, or nearly."""
     return sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
 
 

@@ -1,4 +1,4 @@
-"""What overrides along the last dimension share."""
+"""Helpers of the overrides that work along the last dimension."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def contiguous(x: Any) -> Any:
 
 
 def widened(x: Any) -> Any:
-    """bfloat16 as float, and as it lies if that is row by row or column by column; anything else
-    as it is."""
+    """bfloat16 as float, in its own memory order if that is by rows or by columns; other dtypes
+    unchanged."""
     if not is_bfloat16(x):
         return x
     if x.ndim > 1 and not x.flags.c_contiguous:

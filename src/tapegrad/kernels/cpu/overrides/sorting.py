@@ -1,4 +1,4 @@
-"""sort and topk: values in order, equal ones as they stood, and where they stood."""
+"""sort and topk: stable, with the index of each value."""
 
 from __future__ import annotations
 

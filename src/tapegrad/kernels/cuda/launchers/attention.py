@@ -1,7 +1,7 @@
-"""Attention on the GPU: one launch forward, two backward (sources/attention.py has the kernels).
+"""Attention on the GPU: one launch forward, two backward (sources/attention.cu).
 
-Heads are wherever the caller has them in memory, and results are laid out like what they belong to.
-What a launch needs besides its arrays is worked out once for arrays that lie alike.
+Heads are read with the caller's strides, and results get the strides of their inputs. What a launch
+needs besides its arrays is worked out once per shapes and strides.
 """
 
 from __future__ import annotations
@@ -12,13 +12,20 @@ import numpy as np
 
 from ..cublas import NAMES
 from ..denormals import FLUSH
-from ..sources import attention as cuda_attention
-from ..sources import templates as cuda_source
+from ..programs import compiled
 from .moves import opaque
 
 NOTHING = np.uint64(0)
 F32 = np.dtype(np.float32)
-BLOCK = (cuda_attention.THREADS,)
+SOURCE = "attention.cu"
+ROWS = 64  # of a block: queries, or keys in `attend_back_keys`
+THREADS = 128
+BLOCK = (THREADS,)
+KERNELS = ("attend", "attend_back_queries", "attend_back_keys")
+CODES = {"float32": 0, "float16": 1, "bfloat16": 2}
+# By width of a head in shared memory (narrower ones end in zeros): rows of a tile of keys, and of a
+# tile of queries (fewer, as `attend_back_keys` has two sums in registers).
+SIZES = {32: (64, 32), 64: (64, 32), 128: (32, 16), 256: (16, 16)}
 KEPT = 1024  # plans that are kept at most
 # As `struct Plan`: the sizes are heads, queries, keys, width, causal, aligned, wide_mask.
 PLAN = np.dtype(
@@ -29,6 +36,21 @@ PLAN = np.dtype(
         ("scale", np.float32),
     ]
 )
+
+
+def words_for(kind: str, width: int) -> dict[str, int]:
+    """What SOURCE wants to be defined for a dtype and a width of heads."""
+    keys, queries = SIZES[width]
+    sizes = {"WIDTH": width, "ROWS": ROWS, "THREADS": THREADS, "KEYS": keys, "QUERIES": queries}
+    return {"KIND": CODES[kind], **sizes}
+
+
+def shared_memory(width: int, item: int) -> tuple[int, int, int]:
+    """Bytes that a block of each kernel needs, in the order of KERNELS."""
+    keys, queries = SIZES[width]
+    step = width * item + 16
+    back_keys = (2 * ROWS + 4 * queries) * step + 2 * queries * 12
+    return (ROWS + 2 * keys) * step, 2 * (ROWS + keys) * step, back_keys
 
 
 class Result:
@@ -63,7 +85,7 @@ def are_joint(query: Any, key: Any, value: Any) -> bool:
 
 
 class Plan:
-    """What launches need for arrays that lie alike."""
+    """Launch parameters, cached by shapes and strides."""
 
     __slots__ = ("bytes", "grids", "joint", "plan", "results", "runs", "shared")
 
@@ -86,10 +108,7 @@ class Plan:
         self.plan["sizes"] = (heads, queries, keys, width, causal, aligned, wide_mask)
         self.plan["scale"] = scale
         self.plan = opaque(self.plan)
-        of_queries, of_keys = [
-            (samples * heads, (n + cuda_attention.ROWS - 1) // cuda_attention.ROWS)
-            for n in (queries, keys)
-        ]
+        of_queries, of_keys = [(samples * heads, (n + ROWS - 1) // ROWS) for n in (queries, keys)]
         self.grids = (of_queries, of_keys)
         self.bytes = 12 * samples * heads * queries  # what the second launch backward knows
         made = kernels.compiled(kind, width, query.data.device_id)[1 if backward else 0 :]
@@ -120,18 +139,11 @@ class Kernels:
         wide, shared = room(kind, width)
         found = self.known.get((kind, wide, device))
         if found is None:
-            code = "".join(
-                [
-                    cuda_source.PRELUDE,
-                    cuda_source.MEANINGS[kind],
-                    cuda_attention.setting(kind, wide),
-                    cuda_attention.SOURCE,
-                ]
-            )
             found = []
-            for name, size in zip(cuda_attention.NAMES, shared, strict=True):
+            words = words_for(kind, wide)
+            for name, size in zip(KERNELS, shared, strict=True):
                 # Weights below 1e-38 add nothing, and without them exp is faster.
-                kernel = self.xp.RawKernel(code, name, ("--std=c++14", FLUSH))
+                kernel = compiled(self.xp, SOURCE, kind, name, words, flags=(FLUSH,))
                 kernel.max_dynamic_shared_size_bytes = size
                 found.append((kernel.kernel, size))
             self.known[(kind, wide, device)] = found
@@ -167,7 +179,7 @@ class Kernels:
     def fits(self, arrays: list[Any], mask: Any) -> bool:
         query, key = arrays[:2]
         kind = NAMES.get(query.dtype, "")
-        if kind not in cuda_attention.CODES or any([x.ndim != 4 for x in arrays]):
+        if kind not in CODES or any([x.ndim != 4 for x in arrays]):
             return False
         samples, heads, queries, width = query.shape
         keys = key.shape[2]
@@ -181,19 +193,19 @@ class Kernels:
             ends = (samples, heads, queries, keys)[4 - mask.ndim :]
             if any([m not in (1, n) for m, n in zip(mask.shape, ends, strict=True)]):
                 return False
-        if not query.size or not key.size or width > max(cuda_attention.SIZES):
+        if not query.size or not key.size or width > max(SIZES):
             return False
         return max(room(kind, width)[1]) <= self.most_shared
 
 
 def room(kind: str, width: int) -> tuple[int, tuple[int, int, int]]:
     """The width that heads have in shared memory, and how much of that each kernel needs."""
-    wide = min([w for w in cuda_attention.SIZES if w >= width])
-    return wide, cuda_attention.shared_memory(wide, 4 if kind == "float32" else 2)
+    wide = min([w for w in SIZES if w >= width])
+    return wide, shared_memory(wide, 4 if kind == "float32" else 2)
 
 
 def mask_steps(mask: Any) -> list[int]:
-    """How far apart, in elements, the places of a mask are; it broadcasts to four dimensions."""
+    """The strides of a mask in elements, broadcast to four dimensions."""
     if mask is None:
         return [0, 0, 0, 0]
     item = mask.dtype.itemsize
@@ -202,7 +214,7 @@ def mask_steps(mask: Any) -> list[int]:
 
 
 def by_rows(x: Any) -> Any:
-    """The array itself if the elements of its rows lie together, else a copy."""
+    """The array itself if its rows are contiguous, else a copy."""
     return x if x.strides[-1] == x.dtype.itemsize else x.copy()
 
 

@@ -1,4 +1,4 @@
-"""Convolution on the GPU (sources/conv.py has the kernels).
+"""Convolution on the GPU (sources/conv.cu has the kernels).
 
 A convolution is a product: a kernel gathers the windows of all images as the columns of a matrix,
 cuBLAS multiplies it by the weights, and another kernel puts the result in order and adds the bias.
@@ -18,12 +18,12 @@ from ....core.strides import channels_last, strided
 from ...geometry import out_size, transposed_size
 from .. import cublaslt
 from ..cublas import F32, NAMES
-from ..sources import conv as cuda_conv
 from . import pool as cupy_pool
 from . import resize as cupy_resize
 from .conv_products import Implicit
 from .depthwise import Depthwise
 from .kernels import BLOCK, I32, I64, SQUARE, Gpu, accumulator, real
+from .launcher import Launcher
 from .moves import MANY, U32, Plans
 from .pool import compiled, cut, windows
 from .rms import is_aligned
@@ -90,7 +90,7 @@ class Conv:
         self.parts = -(-self.images // self.at_once)
 
     def run(self, name: str, count: int, args: tuple[Any, ...]) -> None:
-        kernel = compiled(self.gpu, NAMES[self.dtype], name, cuda_conv.CONV)
+        kernel = compiled(self.gpu, NAMES[self.dtype], name, "conv")
         kernel(self.gpu.grid(count), BLOCK, args)
 
     def new(self, shape: Ints, dtype: Any = None) -> Any:
@@ -207,7 +207,7 @@ class Conv:
         return y
 
     def x_of(self, y: Any, w: Any, bias: Any, merged: Any = None) -> Any:
-        """What goes back from y to x; `merged` is y as a matrix, if somebody has it."""
+        """The gradient of x from that of y; `merged` is y as a matrix, if it is there."""
         if self.depthwise:
             x = None if self.tiled is None else self.tiled.x_of(y, w, bias)
             if x is not None:
@@ -230,7 +230,7 @@ class Conv:
         for images, which in self.some_images():
             given = self.merged(self.taken(y, which), images) if merged is None else merged
             cols = None
-            if self.wide is not self.dtype:  # what is added up is not rounded before
+            if self.wide is not self.dtype:  # partial sums are not rounded to half precision
                 cols = self.new((*w.shape[:-1], given.shape[-1]), self.wide)
             cols = self.product(w, given, cols)
             n = images * self.channels * self.whole
@@ -240,13 +240,13 @@ class Conv:
         return x
 
     def w_of(self, x: Any, y: Any, merged: Any = None) -> Any:
-        """What goes back to the weights."""
+        """The gradient of the weights."""
         if self.depthwise:
             parts = None if self.tiled is None else self.tiled.parts_of_w(x, y)
             if parts is not None:
                 return self.added(parts)
             w = self.new(self.w_shape)
-            kernel = compiled(self.gpu, NAMES[self.dtype], "each_channel_weight", cuda_conv.CONV)
+            kernel = compiled(self.gpu, NAMES[self.dtype], "each_channel_weight", "conv")
             args = (U32(self.images * self.length), self.windows, self.by_channel, self.times)
             kernel((self.taps, self.features), BLOCK, (x, y, w, *args))
             return w
@@ -276,13 +276,13 @@ class Conv:
         """The sum of weights' gradients."""
         count, n = made.shape[0], math.prod(self.w_shape)
         w = self.new(self.w_shape)
-        end = self.gpu.kernel("SUMS", NAMES[self.dtype], "columns_end")
+        end = self.gpu.kernel("sums.cu", NAMES[self.dtype], "columns_end")
         sizes = (real(self.dtype, 1), I32(count), I32(n))
         end(((n + 31) // 32, 1), SQUARE, (made, w, pointer(None), *sizes))
         return w
 
     def gradients(self, grad: Any, x: Any, w: Any, wanted: tuple[bool, ...]) -> list[Any]:
-        """Those of input, weight and bias of a convolution, with y copied no more than once."""
+        """The gradients of input, weight and bias, with y copied at most once."""
         simple = self.depthwise or self.one_window or self.one_tap or self.parts > 1
         simple = simple or self.in_tf32()
         merged = None if simple or not (wanted[0] or wanted[1]) else self.merged(grad, self.images)
@@ -308,7 +308,7 @@ def channel_sums(gpu: Gpu, y: Any) -> Any:
     images, features = y.shape[:2]
     length = math.prod(y.shape[2:])
     sums = gpu.xp.ndarray((features,), y.dtype)
-    run = compiled(gpu, NAMES[y.dtype], "channel_sums", cuda_conv.CONV)
+    run = compiled(gpu, NAMES[y.dtype], "channel_sums", "conv")
     n = images * length
     run((features,), (1024 if n > 4096 else 256,), (y, sums, U32(n), cut(length), U32(features)))
     return sums
@@ -318,105 +318,56 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
     cupy_pool.register(backend, gpu, reference)
     cupy_resize.register(backend, gpu, reference)
     register_unfold(backend, gpu, reference)
-    other, other_sums = reference("convolution"), reference("conv_bias_grad")
-    other_input, other_weight = reference("conv_input_grad"), reference("conv_weight_grad")
+    convs = Convs(backend, gpu)
+    for launcher in (Convolution, ConvInputGrad, ConvWeightGrad, ConvBiasGrad):
+        launcher(convs, reference).register(backend)
+    backend.pulls["convolution"] = convs.pull
 
-    def plan(x: Ints, w: Ints, y: Ints, how: Any, dtype: Any) -> Conv | None:
+
+class Convs:
+    """The plans of convolutions of one array module, and their gradients all at once."""
+
+    def __init__(self, backend: Any, gpu: Gpu) -> None:
+        self.backend = backend
+        self.gpu = gpu
+        self.plans = Plans(self.plan)
+        self.forwards = Plans(self.plan_forward)
+
+    def plan(self, x: Ints, w: Ints, y: Ints, how: Any, dtype: Any) -> Conv | None:
         """None: too large for the kernels, or nothing to do."""
         sizes = (math.prod(x), math.prod(w), math.prod(y))
         if min((*sizes, *y)) <= 0 or max(sizes) >= MANY or w[0] > GRID:
             return None
-        conv = Conv(backend, gpu, x, w, y, how, dtype)
-        # Of each part, what is gathered and the elements that are gathered for.
+        conv = Conv(self.backend, self.gpu, x, w, y, how, dtype)
+        # Elements of the largest matrix of windows, and of what it is multiplied into.
         biggest = conv.at_once * conv.channels * max(conv.length, conv.whole)
         return conv if biggest < MANY else None
 
-    convs = Plans(plan)
-
     def plan_forward(
-        x: Ints, x_strides: Ints, w: Ints, w_strides: Ints, dtype: Any, how: Any
+        self, x: Ints, x_strides: Ints, w: Ints, w_strides: Ints, dtype: Any, how: Any
     ) -> Any:
-        """The plan, and whether channels are to lie next to each other."""
+        """The plan, and whether results are channels-last."""
         stride, padding, dilation, transposed, output_padding, groups = how
         if transposed:
             out = transposed_size(x[2:], w[2:], stride, padding, dilation, output_padding)
             made = (x[0], w[1] * groups, *out)
         else:
             made = (x[0], w[0], *out_size(x[2:], w[2:], stride, padding, dilation))
-        shapes = (made, w, x) if transposed else (x, w, made)
-        found = convs.get((*shapes, (stride, padding, dilation, groups), dtype))
-        lying = [Lying(x, x_strides), Lying(w, w_strides)]
-        return found, len(w) > 3 and any([channels_last(v) for v in lying])
+        found = self.get(x, w, made, how, dtype)
+        layouts = [Layout(x, x_strides), Layout(w, w_strides)]
+        return found, len(w) > 3 and any([channels_last(v) for v in layouts])
 
-    forwards = Plans(plan_forward)
-
-    def fit(dtype: Any, *arrays: Any) -> bool:
-        return dtype in NAMES and all([a is None or a.dtype is dtype for a in arrays])
-
-    @backend.override("convolution")
-    def convolution(
-        input: Any,
-        weight: Any,
-        bias: Any,
-        stride: Ints,
-        padding: Ints,
-        dilation: Ints,
-        transposed: bool,
-        output_padding: Ints,
-        groups: int,
-    ) -> Any:
-        how = (stride, padding, dilation, transposed, output_padding, groups)
-        dtype = input.dtype
-        conv = None
-        if fit(dtype, weight, bias):
-            key = (input.shape, input.strides, weight.shape, weight.strides, dtype, how)
-            conv, last = forwards.get(key)
-        if conv is None:
-            return other(input, weight, bias, *how)
-        x, w = dense(backend, input), dense(backend, weight)
-        b = None if bias is None else dense(backend, bias)
-        made = conv.x_of(x, w, b) if transposed else conv.correlate(x, w, b)
-        if last:
-            rank = made.ndim
-            made = backend.copied(made.transpose(0, *range(2, rank), 1))
-            made = made.transpose(0, rank - 1, *range(1, rank - 1))
-        return made
-
-    @backend.override("conv_input_grad")
-    def input_grad(grad_output: Any, weight: Any, shape: Any, how: Any) -> Any:
-        dtype = grad_output.dtype
-        conv = None
-        if fit(dtype, weight):
-            conv = planned(tuple(shape), weight.shape, grad_output.shape, how, dtype)
-        if conv is None:
-            return other_input(grad_output, weight, shape, how)
-        y, w = dense(backend, grad_output), dense(backend, weight)
-        return conv.correlate(y, w, None) if how[3] else conv.x_of(y, w, None)
-
-    @backend.override("conv_weight_grad")
-    def weight_grad(grad_output: Any, input: Any, shape: Any, how: Any) -> Any:
-        dtype = grad_output.dtype
-        conv = None
-        if fit(dtype, input):
-            conv = planned(input.shape, tuple(shape), grad_output.shape, how, dtype)
-        if conv is None:
-            return other_weight(grad_output, input, shape, how)
-        y, x = dense(backend, grad_output), dense(backend, input)
-        return conv.w_of(y, x) if how[3] else conv.w_of(x, y)
-
-    def planned(x: Ints, w: Ints, y: Ints, how: Any, dtype: Any) -> Conv | None:
+    def get(self, x: Ints, w: Ints, y: Ints, how: Any, dtype: Any) -> Conv | None:
+        """The plan of a convolution; a transposed one is that of its gradient."""
         stride, padding, dilation, transposed, _, groups = how
         shapes = (y, w, x) if transposed else (x, w, y)
-        found: Conv | None = convs.get((*shapes, (stride, padding, dilation, groups), dtype))
+        found: Conv | None = self.plans.get((*shapes, (stride, padding, dilation, groups), dtype))
         return found
 
-    @backend.override("conv_bias_grad")
-    def bias_grad(grad_output: Any) -> Any:
-        if grad_output.dtype not in NAMES or not 0 < grad_output.size < MANY:
-            return other_sums(grad_output)
-        return channel_sums(gpu, dense(backend, grad_output))
+    def dense(self, x: Any) -> Any:
+        return None if x is None else dense(self.backend, x)
 
-    def pull(node: Any, grad: Any, kept: Any) -> Any:
+    def pull(self, node: Any, grad: Any, kept: Any) -> Any:
         """All gradients of a convolution that is not transposed."""
         x, w = kept.input, kept.weight  # each is kept for the gradient of the other
         where = kept.stride, kept.padding, kept.dilation
@@ -424,18 +375,93 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
         dtype = grad.dtype
         wanted = tuple([edge is not None for edge in node._edges[:3]])
         missing = (wanted[0] and w is None) or (wanted[1] and x is None)
-        if missing or kept.transposed or node._fixes is not None or not fit(dtype, x, w):
+        if missing or kept.transposed or node._fixes is not None or not of_dtype(dtype, x, w):
             return None
-        conv = planned(kept.input_shape, kept.weight_shape, grad.shape, how, dtype)
+        conv = self.get(kept.input_shape, kept.weight_shape, grad.shape, how, dtype)
         if conv is None:
             return None
-        x, w = [None if a is None else dense(backend, a) for a in (x, w)]
-        return conv.gradients(dense(backend, grad), x, w, wanted)
-
-    backend.pulls["convolution"] = pull
+        return conv.gradients(self.dense(grad), self.dense(x), self.dense(w), wanted)
 
 
-class Lying:
+def of_dtype(dtype: Any, *arrays: Any) -> bool:
+    """Whether all arrays that are there have a dtype that kernels take."""
+    return dtype in NAMES and all([a is None or a.dtype is dtype for a in arrays])
+
+
+class ConvLauncher(Launcher):
+    """A launcher with the plans of convolutions."""
+
+    def __init__(self, convs: Convs, reference: Any) -> None:
+        super().__init__(reference)
+        self.convs = convs
+
+
+class Convolution(ConvLauncher):
+    """`how` is stride, padding, dilation, whether it is transposed, output padding and groups."""
+
+    op = "convolution"
+
+    def fits(self, input: Any, weight: Any, bias: Any, *how: Any) -> bool:
+        return of_dtype(input.dtype, weight, bias)
+
+    def plan(self, input: Any, weight: Any, bias: Any, *how: Any) -> Any:
+        key = (input.shape, input.strides, weight.shape, weight.strides, input.dtype, how)
+        plan = self.convs.forwards.get(key)
+        return None if plan[0] is None else plan
+
+    def run(self, plan: Any, input: Any, weight: Any, bias: Any, *how: Any) -> Any:
+        conv, last = plan
+        x, w, b = [self.convs.dense(v) for v in (input, weight, bias)]
+        made = conv.x_of(x, w, b) if how[3] else conv.correlate(x, w, b)
+        if last:
+            rank = made.ndim
+            made = self.convs.backend.copied(made.transpose(0, *range(2, rank), 1))
+            made = made.transpose(0, rank - 1, *range(1, rank - 1))
+        return made
+
+
+class ConvInputGrad(ConvLauncher):
+    op = "conv_input_grad"
+
+    def fits(self, grad: Any, weight: Any, shape: Any, how: Any) -> bool:
+        return of_dtype(grad.dtype, weight)
+
+    def plan(self, grad: Any, weight: Any, shape: Any, how: Any) -> Any:
+        return self.convs.get(tuple(shape), weight.shape, grad.shape, how, grad.dtype)
+
+    def run(self, plan: Any, grad: Any, weight: Any, shape: Any, how: Any) -> Any:
+        y, w = self.convs.dense(grad), self.convs.dense(weight)
+        return plan.correlate(y, w, None) if how[3] else plan.x_of(y, w, None)
+
+
+class ConvWeightGrad(ConvLauncher):
+    op = "conv_weight_grad"
+
+    def fits(self, grad: Any, input: Any, shape: Any, how: Any) -> bool:
+        return of_dtype(grad.dtype, input)
+
+    def plan(self, grad: Any, input: Any, shape: Any, how: Any) -> Any:
+        return self.convs.get(input.shape, tuple(shape), grad.shape, how, grad.dtype)
+
+    def run(self, plan: Any, grad: Any, input: Any, shape: Any, how: Any) -> Any:
+        y, x = self.convs.dense(grad), self.convs.dense(input)
+        return plan.w_of(y, x) if how[3] else plan.w_of(x, y)
+
+
+class ConvBiasGrad(ConvLauncher):
+    op = "conv_bias_grad"
+
+    def fits(self, grad: Any) -> bool:
+        return grad.dtype in NAMES and 0 < grad.size < MANY
+
+    def plan(self, grad: Any) -> Any:
+        return self.convs.gpu
+
+    def run(self, plan: Any, grad: Any) -> Any:
+        return channel_sums(plan, self.convs.dense(grad))
+
+
+class Layout:
     """Shape and strides without the array."""
 
     def __init__(self, shape: Ints, strides: Ints) -> None:
@@ -473,7 +499,7 @@ def register_unfold(backend: Any, gpu: Gpu, reference: Any) -> None:
         made, sizes = found
         cols = gpu.xp.ndarray(made, dtype)
         n = cols.size // math.prod(kernel)
-        run = compiled(gpu, NAMES[dtype], "gather", cuda_conv.CONV)
+        run = compiled(gpu, NAMES[dtype], "gather", "conv")
         run(gpu.grid(n), BLOCK, (dense(backend, input), cols, U32(n), *sizes))
         return cols
 
@@ -490,7 +516,7 @@ def register_unfold(backend: Any, gpu: Gpu, reference: Any) -> None:
         if found is None or found[0] != input.shape:
             return other_back(input, size, kernel, dilation, padding, stride)
         x = gpu.xp.ndarray(shape, dtype)
-        run = compiled(gpu, NAMES[dtype], "scatter", cuda_conv.CONV)
+        run = compiled(gpu, NAMES[dtype], "scatter", "conv")
         args = (dense(backend, input), pointer(None), x, U32(x.size), *found[1])
         run(gpu.grid(x.size), BLOCK, args)
         return x

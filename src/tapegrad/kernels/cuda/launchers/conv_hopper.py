@@ -1,4 +1,4 @@
-"""Convolutions of float32 in TF32 on Hopper GPUs (sources/conv_hopper.py has the kernels).
+"""Convolutions of float32 in TF32 on Hopper GPUs (sources/hopper.cu has the kernels).
 
 Their tensor cores have instructions that CuPy does not compile for: the text goes to its compiler
 directly. Where that does not work, the kernels of conv_products.py do it.
@@ -18,20 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cublas import loaded
-from ..sources import conv as cuda_conv
-from ..sources import conv_hopper as cuda_hopper
-from ..sources import products
-from ..sources import templates as cuda_source
-from ..sources.conv_hopper import (
-    AT_ONCE,
-    DEPTH,
-    GROUP,
-    MOST_TAPS,
-    SIDE,
-    STAGES,
-    WEIGHT_GROUPS,
-    WEIGHT_STAGES,
-)
+from ..programs import program
 from .kernels import I32, NOTHING, Gpu
 from .moves import MANY
 
@@ -43,6 +30,14 @@ OPTIONS = (b"-arch=sm_90a", b"--std=c++17")
 WIDE = 128  # features that a block makes, where there are as many
 Ints = tuple[int, ...]
 
+# As sources/hopper.cu define them.
+DEPTH = 32  # channels, or places, in a row of 128 bytes
+GROUP = 64  # places that four warps make
+SIDE = 64  # features, and channels, of a block's part of the weights' gradient
+STAGES = 4  # pieces of weights in shared memory
+AT_ONCE, WEIGHT_STAGES, WEIGHT_GROUPS = 64, 3, 3
+MOST_TAPS = 27  # one bit each
+
 
 class Hopper:
     """The kernels, compiled; one for each GPU's backend."""
@@ -53,16 +48,13 @@ class Hopper:
         self.there = (properties["major"], properties["minor"]) == (9, 0)
         self.programs: dict[tuple[Any, ...], Any] = {}
 
-    def program(self, name: str, text: str, **given: int) -> Any:
-        """A kernel with what its text wants to be defined; None: there are no such kernels."""
+    def program(self, name: str, **given: int) -> Any:
+        """A kernel with what hopper.cu wants to be defined; None: there are no such kernels."""
         key = (name, *given.values())
         found = self.programs.get(key)
         if found is None and self.there:
-            head = "".join([f"#define {word} {value}\n" for word, value in given.items()])
-            instructions = products.INSTRUCTIONS.replace("typedef long long i64;\n", "")
-            parts = (head, cuda_conv.WINDOWS, instructions, cuda_hopper.HOPPER, text)
             try:
-                code = "".join([cuda_source.program("float32"), *parts])
+                code = program("hopper.cu", "float32", given)
                 (found,) = compiled(self.gpu.xp, code, (name,))
             except Exception:  # another compiler, another driver: the others do it
                 self.there = False
@@ -72,7 +64,7 @@ class Hopper:
 
 
 class Geometry(NamedTuple):
-    """A convolution: shapes, and strides, what is added in front, and dilations."""
+    """A convolution: shapes, strides, padding in front, and dilations."""
 
     x: Ints
     w: Ints
@@ -94,7 +86,7 @@ class Geometry(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """How places are shared out: tiles of an image, images of a tile, and how much they meet."""
+    """How places are divided: tiles of an image, images of a tile, and what a tile reads."""
 
     count: int
     images: int
@@ -102,9 +94,9 @@ class Tiles(NamedTuple):
 
 
 def tiles(g: Geometry, back: bool, size: int, several: bool = True) -> Tiles:
-    """Tiles of so many places of y, each with all of x that it meets; x and y change if `back`.
+    """Tiles of so many places of y, each with all of x that it reads; x and y swap if `back`.
 
-    Places of x are taken by class, as sources/conv_hopper.py says.
+    Places of x are taken by class, as sources/hopper.cu says.
     """
     given, made = (g.y, g.x) if back else (g.x, g.y)
     steps = g.stride if back else (1,) * len(g.stride)
@@ -152,7 +144,7 @@ def linear(places: list[Any], shape: Ints, sizes: Ints, i: Any) -> Any:
 
 
 def pitch(wide: int, banks: int) -> int:
-    """How far apart channels lie in shared memory: by so many banks, with a zero behind them."""
+    """The distance of channels in shared memory: without bank conflicts, with a zero after each."""
     return wide + 1 + (banks - wide - 1) % 32
 
 
@@ -181,8 +173,8 @@ class WidePlan:
         self.block = (groups * 128,)
         numbers = (back, rows, channels, images, shares.count, shares.images)
         self.sizes = (windows, *[I32(n) for n in numbers])
-        given = {"BN": features, "GROUPS": groups, "PITCH": apart}
-        self.run = hopper.program("convolve_wide", cuda_hopper.PLACES, **given)
+        given = {"PLACES": 1, "BN": features, "GROUPS": groups, "PITCH": apart}
+        self.run = hopper.program("convolve_wide", **given)
         if self.run is not None:
             self.run.max_dynamic_shared_size_bytes = self.shared
 
@@ -222,8 +214,8 @@ class WeightsPlan:
         self.grid = (across, down, self.parts)
         self.block = (WEIGHT_GROUPS * 128,)
         self.sizes = (windows, *[I32(n) for n in (features, channels, images, share)])
-        given = {"BQ": at_once, "PITCH": apart}
-        self.run = hopper.program("to_weights_wide", cuda_hopper.WEIGHTS, **given)
+        given = {"WEIGHTS": 1, "BQ": at_once, "PITCH": apart}
+        self.run = hopper.program("to_weights_wide", **given)
         if self.run is not None:
             self.run.max_dynamic_shared_size_bytes = self.shared
 
@@ -238,7 +230,7 @@ class WeightsPlan:
 
 
 class Files:
-    """Where programs lie, if not with CuPy's: gone with the process."""
+    """The folder for programs if CuPy's cannot be used: deleted with the process."""
 
     folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -253,7 +245,7 @@ def compiled(xp: Any, code: str, names: Sequence[str]) -> list[Any]:
     try:
         path = pathlib.Path(xp.cuda.compiler.get_cache_dir()) / name
         keep(path, lib, code)
-    except (OSError, AttributeError):  # no such folder, or not for us
+    except (OSError, AttributeError):  # the folder is missing or not writable
         if Files.folder is None:
             Files.folder = tempfile.TemporaryDirectory(prefix="tapegrad-")
         path = pathlib.Path(Files.folder.name) / name
@@ -274,7 +266,7 @@ def keep(path: pathlib.Path, lib: Any, code: str) -> None:
 
 
 def binary(lib: Any, code: str) -> bytes:
-    """What the compiler that CuPy has loaded makes of a program."""
+    """A program compiled by the NVRTC that CuPy has loaded."""
     program = ctypes.c_void_p()
     status = lib.nvrtcCreateProgram(
         ctypes.byref(program), code.encode(), b"convolve.cu", 0, None, None

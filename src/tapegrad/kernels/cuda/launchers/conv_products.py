@@ -1,4 +1,4 @@
-"""Convolutions of float32 in TF32 (sources/conv_products.py has the kernels): nothing is gathered
+"""Convolutions of float32 in TF32 (sources/implicit.cu has the kernels): nothing is gathered
 in memory."""
 
 from __future__ import annotations
@@ -9,11 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..sources import conv as cuda_conv
-from ..sources import conv_products as cuda_products
-from ..sources import products
-from ..sources import templates as cuda_source
-from ..sources.conv_products import DEPTH, TURNED
+from ..programs import compiled
 from .conv_hopper import Geometry, WeightsPlan, WidePlan
 from .kernels import I32, NOTHING, Gpu
 from .moves import U32
@@ -22,10 +18,12 @@ from .rms import is_aligned
 
 F32 = np.dtype(np.float32)
 THREADS = (256,)
+DEPTH = 32  # of a piece, as in the source
+TURNED = 4096  # elements that a block reorders
 STAGES = 3
 FEW_CHANNELS = 16  # below, most of a piece would be empty
 SHARES = 64  # into which the images are split at the most, for the gradient of the weights
-MOST_CHANNELS = 64  # that a block brings into another order
+MOST_CHANNELS = 64  # that a block reorders
 GRID = 65535  # blocks along y
 ROUNDS = 3  # blocks for each multiprocessor
 
@@ -72,7 +70,7 @@ class Implicit:
 
     @staticmethod
     def takes(groups: int, x: Any, w: Any) -> bool:
-        """What the kernels are made for: rows of weights that can be read 16 bytes at a time."""
+        """Whether the kernels take a convolution: weights are read 16 bytes at a time."""
         enough = min(w[:2]) >= FEW_CHANNELS and not (w[0] % 4 or w[1] % 4)
         return groups == 1 and enough
 
@@ -83,10 +81,7 @@ class Implicit:
         if found is None:
             given = {"BM": tile.rows, "BN": tile.columns, "DOWN": tile.down, "STAGES": STAGES}
             given |= {"AT_ONCE": tile.taps, "BACK": int(back), "FULL": int(full)}
-            head = "".join([f"#define {word} {value}\n" for word, value in given.items()])
-            instructions = products.INSTRUCTIONS.replace("typedef long long i64;\n", "")
-            parts = (head, cuda_conv.WINDOWS, instructions, cuda_products.IMPLICIT)
-            run = cuda_source.compiled(self.gpu.xp, "float32", name, *parts)
+            run = compiled(self.gpu.xp, "implicit.cu", "float32", name, given)
             wide = tile.columns
             second = wide * (DEPTH + 4) if name == "to_weights" else DEPTH * (wide + 8)
             shared = STAGES * (tile.rows * (DEPTH + 4) + second) * 4
@@ -95,7 +90,7 @@ class Implicit:
         return found  # type: ignore[no-any-return]
 
     def chunks(self, size: int) -> tuple[int, Any]:
-        """How many channels a block brings into another order, and how many blocks there are."""
+        """How many channels a block reorders, and how many blocks there are."""
         # So few that there are blocks for all multiprocessors.
         few = self.features * self.channels // (self.gpu.blocks // 2) & -8
         few = max(8, min(few, MOST_CHANNELS))

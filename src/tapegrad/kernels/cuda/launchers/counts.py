@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..cublas import NAMES
-from ..sources import counts as cuda_counts
-from ..sources import templates as cuda_source
-from .draws import I64, PHILOX, THREADS, place
+from .draws import I64, THREADS, place
 
 F64 = np.float64
 # The least numbers that are not subnormal.
@@ -23,16 +21,12 @@ LEAST = {
     "float64": np.float64(2.0**-1022),
 }
 
+WORDS = {"standard_gamma": "GAMMA"}  # of a kernel that is not called as its part of the file is
+
 
 def register(backend: Any, gpu: Any) -> None:
-    compiled: dict[tuple[str, str], Any] = {}
-
     def kernel(name: str, kind: str) -> Any:
-        found = compiled.get((name, kind))
-        if found is None:
-            parts = (PHILOX, cuda_counts.STREAM, cuda_counts.PARTS[name])
-            found = compiled[(name, kind)] = cuda_source.compiled(gpu.xp, kind, name, *parts)
-        return found
+        return gpu.kernel("rejection.cu", kind, name, **{WORDS.get(name, name.upper()): 1})
 
     def run(
         name: str, start: Any, arrays: tuple[Any, ...], options: Any = (), blocks: int = 0

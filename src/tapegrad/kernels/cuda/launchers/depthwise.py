@@ -1,4 +1,4 @@
-"""Convolutions with one channel to a group, tile by tile (sources/depthwise.py has the kernels)."""
+"""Convolutions with one channel to a group, tile by tile (sources/depthwise.cu)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cublas import NAMES
-from ..sources import depthwise as cuda_depthwise
-from ..sources.depthwise import THREADS
 from .kernels import Gpu, accumulator
 from .moves import U32, opaque
 from .pool import CUT, compiled, cut, divisor
@@ -23,6 +21,7 @@ TILES = np.dtype(
         ("tiles", np.uint32),
     ]
 )
+THREADS = 256
 MOST_TAPS = 49
 MOST_STRIDE = 4
 MOST_SHARED = 44 << 10  # bytes: what every block may have, besides some for sums
@@ -32,18 +31,18 @@ BLOCKS = 8  # for each multiprocessor, where weights' gradients are shared out
 
 
 class Tiling(NamedTuple):
-    """How the places of planes are shared out."""
+    """How the places of planes are divided into tiles."""
 
     table: Any
     planes: int  # that a block has
     tiles: int  # of a plane
-    shared: int  # elements that the tiles of a block meet
+    shared: int  # elements that the tiles of a block read
 
 
 def tiling(
     count: int, size: Ints, steps: Ints, more: Ints, down: int, taps: int, most: int
 ) -> Tiling | None:
-    """For `count` planes of a size; n places meet `step` * (n - 1) + `more` others along each way.
+    """For `count` planes of a size: n places read `step` * (n - 1) + `more` others each way.
 
     None if that and the taps are more than `most` elements.
     """
@@ -113,8 +112,7 @@ class Depthwise:
     def run(self, name: str, grid: Ints, tiles: Tiling, args: tuple[Any, ...]) -> None:
         words = ("KY", "KX", "SY", "SX", "DOWN")
         given = zip(words, (*self.kernel, *self.stride, self.down), strict=True)
-        head = "".join([f"#define {word} {value}\n" for word, value in given])
-        kernel = compiled(self.gpu, NAMES[self.dtype], name, cuda_depthwise.DEPTHWISE, head)
+        kernel = compiled(self.gpu, NAMES[self.dtype], name, "depthwise", **dict(given))
         taps = 0 if name == "depthwise_weight" else tiles.planes * self.taps
         kernel(grid, (THREADS,), args, shared_mem=(tiles.shared + taps) * self.wide.itemsize)
 

@@ -25,7 +25,7 @@ from ..formulas import (
     of_rule,
     of_shared_rule,
 )
-from ..sources.templates import ACCESS
+from ..programs import compiled, formula_file
 from . import gates as cupy_gates
 from .kernels import BLOCK, I32, I64, NOTHING, Gpu, accumulator, contiguous_floats, real
 from .moves import MANY, U32, Plans, contiguous, plan_order
@@ -41,7 +41,7 @@ MIXED = {pair for half in HALVES for pair in (("float32", half), (half, "float32
 ARITHMETIC = ("add", "sub", "mul", "div")
 COUNTERS = {np.dtype(np.int64): "index64", np.dtype(np.int32): "index32"}
 MOST_COUNTED = 1 << 31
-# The results of these are contiguous, however the input lies.
+# The results of these are contiguous, whatever the strides of the input.
 IN_ORDER = (
     "rrelu_on_average",
     "rrelu_on_average_write",
@@ -113,7 +113,7 @@ class Elementwise:
 
 
 class Each:
-    """Elementwise kernels for arrays however they lie."""
+    """Elementwise kernels for arrays of any strides."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
@@ -134,7 +134,7 @@ class Each:
         numbers: tuple[float, ...] = (),
         once: Any = None,
     ) -> Any:
-        """A formula of floats of one shape and dtype that lie alike; None if they do not.
+        """A formula of floats of one shape, dtype and memory order; None if they differ.
 
         `once`, an array of one value, goes in front of the others.
         """
@@ -233,7 +233,7 @@ class Each:
     def weighed(
         self, formula: Formula, grad: Any, arrays: Sequence[Any], numbers: tuple[float, ...]
     ) -> Any:
-        """The gradient of such a loss, from one value for all or one for each."""
+        """The gradient of a weighted loss, from one value for all elements or one for each."""
         x = arrays[0]
         dtype = x.dtype
         run = formula.kernels.get("weighed") or self.gpu.elementwise("weighed", formula)
@@ -251,7 +251,7 @@ class Each:
         count = 1 if n <= ALONE else min(-(-n // 8192), 512)
         chunk = -(-n // count)
         count = -(-n // chunk)
-        end = self.gpu.kernel("SUMS", NAMES[dtype], "long_rows_end") if count > 1 else None
+        end = self.gpu.kernel("sums.cu", NAMES[dtype], "long_rows_end") if count > 1 else None
         return run, end, count, (real(dtype, n if mean else 1), I64(n), I64(chunk))
 
 
@@ -294,7 +294,7 @@ def same_order_first(backend: Any, kernel: Any) -> Any:
 
 
 def binary_kernel(each: Each, formulas: Formulas, other: Any, counts: bool = False) -> Any:
-    """A number may stand for one of the arrays; integers are counted on, if it is a sum."""
+    """One operand may be a number; adding a number to integers counts them up in place."""
     gpu, device_array = each.gpu, each.array
     both = OfArrays(formulas, 2)
 
@@ -349,7 +349,7 @@ def count_on(gpu: Gpu, out: Any, x: Any, y: Any) -> bool:
         return False
     n = x.size
     if n:
-        gpu.kernel("COUNT", kind, "count_on")(gpu.grid(n), BLOCK, (x, n, y))
+        gpu.kernel("integers.cu", kind, "count_on")(gpu.grid(n), BLOCK, (x, n, y))
     return True
 
 
@@ -422,10 +422,10 @@ def mixed_kernel(each: Each, formulas: Formulas, kernel: Any) -> Any:
         assert formula is not None
         run = formula.kernels.get(kinds)
         if run is None:
-            first, second = [ACCESS[kind] for kind in kinds]
-            parts = {"formula": formula.text, "x": first[0], "read_x": first[1]}
-            parts |= {"y": second[0], "read_y": second[1]}
-            run = formula.kernels[kinds] = gpu.kernel("MIXED", "float32", "mixed", **parts)
+            words = dict(zip(("X_DTYPE", "Y_DTYPE"), kinds, strict=True))
+            made, words["MIXED"] = formula_file(formula.text), "1"
+            run = compiled(gpu.xp, "elementwise.cu", "float32", "mixed", words, made)
+            formula.kernels[kinds] = run
         out = gpu.xp.ndarray(x.shape, F32)
         run(gpu.fours(x.size), BLOCK, (x, y, out, x.size))
         return out
@@ -455,7 +455,7 @@ def gradients(each: Each, op: Op) -> Callable[..., Any]:
             return None if formula is None else grad
         others = [kept[i - 1] for i in formula.arrays[1:]]
         if any([type(x) is not device_array for x in others]):
-            # Numbers may stand for tensors.
+            # Operands may be numbers in the place of tensors.
             tensors = [x if isinstance(x, NUMBERS) else ARRAY for x in kept[:count]]
             formula, numbers = formulas.of(dtype, (ARRAY, *tensors, *attrs))
             if formula is None:

@@ -2,7 +2,7 @@
 
 What an element gets comes from the block: its rule runs on symbols, with numbers in the place of
 what a row has once (the gradient, the result, a sum over the row). The kernel forms that sum, if
-the rule asks for one, and then every element (sources/folds.py).
+the rule asks for one, and then every element (sources/fold_gradients.cu).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from ....expressions.symbols import Number, Symbol, Untraceable
 from ....expressions.trace import TracedSpace
 from ..cublas import NAMES
 from ..formulas import F32, F64, NUMBERS, of_numbers, value_of
-from ..sources import folds as cuda_folds
-from ..sources.templates import compiled
+from ..programs import compiled, formula_file
 from .folds import Folds
 from .kernels import BLOCK, I32, I64, NOTHING, SQUARE, folded, real
 from .moves import Plans, contiguous
@@ -92,7 +91,7 @@ class RowRule:
         summed = maker.number(0.0) if self.sums is None else self.sums
         text = function_text("summed", summed, arrays[:SUM], False) + text
         letters = [letter for letter, _ in given]
-        self.code = cuda_folds.gradient_text(text, self.sums is not None, letters)
+        self.file = formula_file(text, letters)
         self.kernels: dict[str, Any] = {}
 
     @property
@@ -128,7 +127,10 @@ class FoldGradients:
     def kernel(self, rule: RowRule, dtype: Any, name: str) -> Any:
         found = rule.kernels.get(name)
         if found is None:
-            found = rule.kernels[name] = compiled(self.gpu.xp, NAMES[dtype], name, rule.code)
+            words = {"SUMS": int(rule.sums is not None)}
+            found = rule.kernels[name] = compiled(
+                self.gpu.xp, "fold_gradients.cu", NAMES[dtype], name, words, rule.file
+            )
         return found
 
     def run(self, op: Op, grad: Any, kept: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Variances, norms and logarithms of sums on the GPU: one launch each (sources/folds.py).
+"""Variances, norms and logarithms of sums on the GPU: one launch each (sources/folds.cu).
 
 Few very long rows are left to CuPy, who has several blocks for a row.
 """
@@ -11,8 +11,6 @@ from typing import Any
 from ....core.devices import DEVICE
 from ..cublas import NAMES
 from ..library import reduced_shape
-from ..sources import folds as cuda_folds
-from ..sources.templates import compiled
 from .kernels import I64, SQUARE, Gpu, folded, real
 from .moves import Plans
 from .rows import dense
@@ -21,9 +19,31 @@ LONG = 1 << 16  # elements of a row that one block may have
 TALL = 1 << 13  # elements of a column
 MANY = 128  # rows or blocks that keep a GPU busy, however long they are
 
+SIZE = "fabs(x)"
+VARIANCE = {"MOMENTS": 1, "ENDED(a, s)": "(a.square / s)"}
+DEVIATION = {"MOMENTS": 1, "ENDED(a, s)": "sqrt(a.square / s)"}
+ALL_OF_IT = {"ENDED(a, s)": "a.total"}
+# By the name of a reduction: what sources/folds.cu wants to be defined.
+KINDS: dict[str, dict[str, Any]] = {
+    "var": VARIANCE,
+    "std": DEVIATION,
+    "var_mean": {**VARIANCE, "TWO_RESULTS": 1},
+    "std_mean": {**DEVIATION, "TWO_RESULTS": 1},
+    "logsumexp": {
+        "LOGARITHM": 1,
+        "ENDED(a, s)": "(a.total == 0 ? a.most : a.most + log(a.total))",
+    },
+    "norm0": {"TAKEN(x, s)": "(A)(x != 0)", **ALL_OF_IT},
+    "norm1": {"TAKEN(x, s)": SIZE, **ALL_OF_IT},
+    "norm2": {"TAKEN(x, s)": "x * x", "ENDED(a, s)": "sqrt(a.total)"},
+    "norm": {"TAKEN(x, s)": f"pow({SIZE}, s)", "ENDED(a, s)": "pow(a.total, 1 / s)"},
+    "norm_max": {"LARGEST": 1, "TAKEN(x, s)": SIZE, **ALL_OF_IT},
+    "norm_min": {"SMALLEST": 1, "TAKEN(x, s)": SIZE, **ALL_OF_IT},
+}
+
 
 class Fold:
-    """How one is done: its kernel, how it is started, the shape and the sizes."""
+    """The plan of a reduction: kernel, grid, block, shape of the result and sizes."""
 
     __slots__ = ("block", "grid", "run", "shape", "sizes")
 
@@ -39,16 +59,10 @@ class Folds:
     def __init__(self, backend: Any, gpu: Gpu) -> None:
         self.backend = backend
         self.gpu = gpu
-        self.compiled: dict[tuple[str, str, str], Any] = {}
         self.plans = Plans(self.plan)
 
     def kernel(self, kind: str, dtype: str, name: str) -> Any:
-        key = (kind, dtype, name)
-        found = self.compiled.get(key)
-        if found is None:
-            program = cuda_folds.text(kind)
-            found = self.compiled[key] = compiled(self.gpu.xp, dtype, name, program)
-        return found
+        return self.gpu.kernel("folds.cu", dtype, name, **KINDS[kind])
 
     def plan(self, shape: Any, dim: Any, keepdim: bool, dtype: Any, kind: str) -> Fold | None:
         found = folded(shape, dim)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..cublas import NAMES
 from ..formulas import functions
+from ..programs import compiled, formula_file
 from .kernels import BLOCK, I32, NOTHING, Gpu, accumulator, contiguous_floats, real
 from .moves import MANY, U32, Plans, contiguous, plan_order
 
@@ -45,7 +46,8 @@ def register_masks(backend: Any, gpu: Gpu, reference: Any) -> None:
             return None
         n, _, _, run, size = plan[1]
         out = gpu.xp.ndarray(x.shape, dtype)
-        kernel = gpu.kernel("CHOICE", NAMES[dtype], "choice", does=expression)
+        words = {"CHOICE": 1, "DOES(m, a, b, s)": f"({expression})"}
+        kernel = gpu.kernel("moves.cu", NAMES[dtype], "choice", **words)
         args = (mask, x, y, out, n, run, size, real(dtype, number))
         kernel(gpu.grid(x.size), BLOCK, args)
         return out
@@ -83,13 +85,13 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
 
         text = functions(gated, ["gated"]) + functions(gate_slopes, ["glu_first", "glu_second"])
         text += functions(PreluKernelBackward.forward, ["prelu_input", "prelu_weight"])
-        return gpu.kernel("GATES", kind, name, formulas=text)
+        return compiled(gpu.xp, "gates.cu", kind, name, made=formula_file(text))
 
     def straight(x: Any) -> Any:
         return x if contiguous(x) else backend.copied(x)
 
     def half_of(shape: tuple[int, ...], dim: int) -> int:
-        """Elements of one half: what is inside the dimension counts."""
+        """Elements of one half of a dimension, with the dimensions inside it."""
         return shape[dim] // 2 * math.prod(shape[dim + 1 :])
 
     @backend.override("glu")
@@ -167,7 +169,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
         sizes = (U32(own), U32(stays), U32(chunk))
         run((count, chunks), BLOCK, (straight(grad), input, weight, *outs, *sizes))
         if chunks > 1:
-            end = gpu.kernel("SUMS", NAMES[dtype], "long_rows_end")
+            end = gpu.kernel("sums.cu", NAMES[dtype], "long_rows_end")
             end((count,), BLOCK, (parts, to_weight, real(dtype, 1), I32(chunks)))
         return [to_input, None if node._edges[1] is None else to_weight]
 

@@ -18,11 +18,9 @@ from .. import cublas, cublaslt
 from ..cublas import NAMES
 from ..formulas import NUMBERS, Formula
 from ..library import reduced_shape
-from ..sources import elementwise as cuda_elementwise
-from ..sources import templates as cuda_source
+from ..programs import compiled, formula_file
 from .moves import MANY, U32, Plans, contiguous
 
-SOURCES = (cuda_source, cuda_elementwise)
 NOTHING = np.uint64(0)  # a null pointer
 I32, I64 = np.int32, np.int64
 BLOCK = (256,)
@@ -61,14 +59,12 @@ class Gpu:
     def lt(self) -> cublaslt.Lt:
         return cublaslt.Lt(self, self.blas)
 
-    def kernel(self, source: str, kind: str, name: str, **parts: Any) -> Any:
-        """A kernel by the name of its source, its dtype and its own name."""
-        key = (source, kind, name, *parts.values()) if parts else (source, kind, name)
+    def kernel(self, source: str, kind: str, name: str, **words: Any) -> Any:
+        """A kernel by its file, its dtype, its own name and the words that are defined for it."""
+        key = (source, kind, name, *words.items()) if words else (source, kind, name)
         found = self.compiled.get(key)
         if found is None:
-            text = next(getattr(file, source) for file in SOURCES if hasattr(file, source))
-            text = text % parts if parts else text.replace("%%", "%")
-            found = self.compiled[key] = cuda_source.compiled(self.xp, kind, name, text)
+            found = self.compiled[key] = compiled(self.xp, source, kind, name, words)
         return found
 
     def empty(self, shape: Any, dtype: Any) -> Any:
@@ -84,15 +80,9 @@ class Gpu:
     def elementwise(self, form: str, formula: Formula) -> Any:
         """Compile the kernel around a formula; the form "binary_once" is binary's `once`."""
         name, _, once = form.partition("_")
-        letters = NUMBERS[: len(formula.numbers)]
-        parts = {
-            "formula": formula.text,
-            "numbers": "".join([f", A {s}" for s in letters]),
-            "given": "".join([f", {s}" for s in letters]),
-        }
-        if name in ("binary", "ternary"):
-            parts["once"] = "true" if once else "false"
-        run = self.kernel(name.upper(), NAMES[formula.dtype], name, **parts)
+        made = formula_file(formula.text, NUMBERS[: len(formula.numbers)])
+        words = {name.upper(): 1, "ONCE": int(bool(once))}
+        run = compiled(self.xp, "elementwise.cu", NAMES[formula.dtype], name, words, made)
         formula.kernels[form] = run
         return run
 
@@ -130,7 +120,7 @@ class Gpu:
         numbers: tuple[float, ...],
         out: Any = None,
     ) -> Any:
-        """The same of any form; the last array has the shape of the result.
+        """A formula in any form of elementwise.cu; the last array has the shape of the result.
 
         `out` may be one of the arrays: each element is read before it is written.
         """
@@ -159,7 +149,7 @@ class Gpu:
     def rows(self, name: str, kind: str, rows: int, args: tuple[Any, ...]) -> None:
         """Run a kernel that gives each row of a matrix a warp."""
         if rows:
-            self.kernel("ROWS", kind, name)(((rows + 7) // 8,), (32, 8), args)
+            self.kernel("rows.cu", kind, name)(((rows + 7) // 8,), (32, 8), args)
 
     def summed(self, x: Any, dim: Any, keepdim: bool, mean: bool) -> Any:
         """Sums or means of contiguous floats; None where CuPy has to do it."""
@@ -205,9 +195,9 @@ class Gpu:
             name, plan.block, plan.sizes = "long_rows", (1024,), (by, I64(n), I64(chunk))
             plan.grid, plan.end_grid, plan.parts = (rows, count), (rows,), (rows, count)
             plan.end_sizes = (by, I32(count))
-        plan.run = self.kernel("SUMS", kind, name)
+        plan.run = self.kernel("sums.cu", kind, name)
         if count > 1:
-            plan.end = self.kernel("SUMS", kind, f"{name}_end")
+            plan.end = self.kernel("sums.cu", kind, f"{name}_end")
         return plan
 
 
@@ -269,12 +259,12 @@ SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def real_of(dtype: Any) -> Any:
-    """What makes numbers those that kernels compute with, for arrays of a dtype."""
+    """The type that numbers are passed to kernels in, for arrays of a dtype."""
     return np.float64 if dtype.itemsize == 8 else float32_number
 
 
 def float32_number(number: float) -> Any:
-    """In single precision; what is too large is infinite there, and NumPy would warn."""
+    """A number in single precision: infinite if it is too large, without NumPy's warning."""
     if number > LARGEST or number < -LARGEST:
         number = math.copysign(math.inf, number)
     return np.float32(number)
@@ -286,7 +276,7 @@ def real(dtype: Any, number: float) -> Any:
 
 
 def accumulator(dtype: Any) -> Any:
-    """What kernels compute with, for arrays of a dtype."""
+    """The dtype that kernels compute in, for arrays of a dtype."""
     return DOUBLE if dtype.itemsize == 8 else SINGLE
 
 
@@ -321,7 +311,7 @@ def register(backend: Any) -> None:
     from . import elementwise as cupy_elementwise
     from . import folds as cupy_folds
     from . import moves as cupy_moves
-    from . import norms as cupy_norms
+    from . import norm_launchers as cupy_norms
     from . import optim as cupy_optim
     from . import optim_matrices as cupy_optim_matrices
     from . import ranges as cupy_ranges
@@ -390,7 +380,7 @@ def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
     def linear_gradients(
         grad: Any, x: Any, right: Any, wants: tuple[bool, ...]
     ) -> tuple[Any, Any, Any]:
-        """Those of bias, input and weight; one kernel makes bias and weight where it can.
+        """The gradients of bias, input and weight; one kernel makes bias and weight where it can.
 
         `right` is the weight's transpose.
         """
@@ -466,7 +456,7 @@ def any_product(gpu: Gpu, other: Any) -> Any:
 
 
 def as_stack(xp: Any, x: Any, outer: tuple[int, ...]) -> Any:
-    """An array of matrices as a stack, the same one again and again if there is only one."""
+    """An array of matrices as a stack; a single matrix is repeated with stride 0."""
     size, matrix = math.prod(outer), x.shape[-2:]
     if x.ndim == 2:
         return xp.broadcast_to(x, (size, *matrix))

@@ -1,7 +1,7 @@
 """Copies, casts and concatenations on the GPU, one launch each.
 
 What a launch needs besides addresses follows from shapes, strides and dtypes. It is worked out once
-(a plan) and looked up afterwards: a training step asks the same again and again.
+(a plan) and looked up afterwards: a training step repeats the same shapes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import numpy as np
 
 from ....core.strides import contiguous_strides, empty, kept_strides, viewed_strides
 from ..cublas import NAMES
-from ..sources import templates as cuda_source
+from ..programs import MOVED
 
+SOURCE = "moves.cu"
 I64 = np.int64
 U32 = np.uint32
 BLOCK = (256,)
 CASTS = 160  # arrays that are cast at once: 24 bytes each, below the 4 KB that a launch may carry
 CAST_TABLE = np.dtype([(name, np.uint64, (CASTS,)) for name in ("x", "y", "n")])
 CAST_BYTES = np.dtype((np.void, CAST_TABLE.itemsize))
-RANK = 5  # dimensions that a layout may have, after those that lie evenly became one
+RANK = 5  # dimensions that a layout may have, after merging
 PARTS = 16  # arrays that are put together at once
 MANY = 1 << 31  # positions are computed with 32 bits
 PLANS = 4096  # plans that are kept
@@ -49,7 +50,7 @@ Steps = list[tuple[int, int]]  # (size, stride) of dimensions, from the slowest 
 
 
 class Found(dict[Any, Any]):
-    """Plans by what they were worked out from; what is not there is made."""
+    """A cache of plans by key, which makes those that are missing."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         super().__init__()
@@ -63,7 +64,7 @@ class Found(dict[Any, Any]):
 
 
 class Plans:
-    """What was worked out, by what it was worked out from."""
+    """The plan for a key, made if it is not cached."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         # Of a key: the plan; None if there is no way to do this in one launch.
@@ -94,7 +95,7 @@ class Join:
 
 
 def merged(steps: Steps) -> Steps:
-    """Dimensions that lie evenly in memory as one, and none of size 1."""
+    """Merge dimensions that are contiguous with each other, and drop those of size 1."""
     found: Steps = []
     for size, stride in steps:
         if size == 1:
@@ -182,16 +183,15 @@ class Moves:
         self.views = Plans(self.plan_view)
 
     def kernel(self, name: str, source: Any, target: Any, item: int) -> Any:
-        """A kernel of COPIES; None for dtypes that it does not know."""
+        """A kernel of moves.cu; None for dtypes that it does not know."""
         kernel = self.gpu.kernel
         if source == target:
-            if item not in cuda_source.RAW:
+            if item not in MOVED:
                 return None
-            return kernel("COPIES", f"raw{item}", name, given="T", read="(*(p))")
+            return kernel(SOURCE, f"raw{item}", name, COPIES=1, GIVEN_DTYPE=f"raw{item}")
         if source not in NAMES or target not in NAMES:
             return None
-        given, read, _ = cuda_source.ACCESS[NAMES[source]]
-        return kernel("COPIES", NAMES[target], name, given=given, read=read)
+        return kernel(SOURCE, NAMES[target], name, COPIES=1, GIVEN_DTYPE=NAMES[source])
 
     def grid(self, count: int) -> tuple[int]:
         return (min((count + 255) // 256, self.gpu.blocks * 4) or 1,)
@@ -228,7 +228,7 @@ class Moves:
         if order == "preserve":
             like = Geometry(shape, strides, item)
             kept = tuple([s // item * target.itemsize for s in kept_strides(like)])
-        # Through the result as it lies in memory.
+        # In the memory order of the result.
         dims = sorted(range(len(shape)), key=lambda d: -kept[d])
         steps = merged([(shape[d], strides[d]) for d in dims])
         if source == target and aligned and fits_wide(steps or [(1, item)], item):
@@ -305,7 +305,7 @@ class Moves:
         first, item = shapes[0], dtype.itemsize
         alike = [len(s) == len(first) and apart(s, dim) == apart(first, dim) for s in shapes]
         sizes = [math.prod(s) for s in shapes]
-        if not all(alike) or not all([0 < n < MANY for n in sizes]) or item not in cuda_source.RAW:
+        if not all(alike) or not all([0 < n < MANY for n in sizes]) or item not in MOVED:
             return None
         inner = math.prod(first[dim + 1 :])
         widths = [s[dim] * inner for s in shapes]
@@ -327,7 +327,7 @@ class Moves:
             layout = filled(line)
             for name in ("rank", "size", "stride"):
                 table[name][k] = layout[name]
-        run = self.gpu.kernel("JOIN", f"raw{unit}", "join", limit=PARTS)
+        run = self.gpu.kernel(SOURCE, f"raw{unit}", "join", JOIN=1, LIMIT=PARTS)
         grid = (*self.grid(int(table["n"].max())), len(forms))
         shape = (*first[:dim], sum([s[dim] for s in shapes]), *first[dim + 1 :])
         return Join(run, grid, table, start, shape)
@@ -364,9 +364,8 @@ class CastTogether:
     """How arrays of some shapes are cast by one launch."""
 
     def __init__(self, gpu: Any, shapes: tuple[Shape, ...], given: Any, dtype: Any) -> None:
-        stored, read, _ = cuda_source.ACCESS[NAMES[given]]
-        parts = {"given": stored, "read": read, "limit": CASTS}
-        self.run = gpu.kernel("CASTS", NAMES[dtype], "cast_together", **parts)
+        words = {"CASTS": 1, "GIVEN_DTYPE": NAMES[given], "LIMIT": CASTS}
+        self.run = gpu.kernel(SOURCE, NAMES[dtype], "cast_together", **words)
         sizes = [math.prod(shape) for shape in shapes]
         self.grid = (gpu.fours(max(sizes))[0], len(shapes))
         # In one piece of memory they are 512 bytes apart at least, as arrays of their own are.
@@ -398,7 +397,7 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
             return
         run = runs.get(dtype)
         if run is None:
-            run = runs[dtype] = gpu.kernel("ACCUMULATE", NAMES[dtype], "accumulate")
+            run = runs[dtype] = gpu.kernel(SOURCE, NAMES[dtype], "accumulate", ACCUMULATE=1)
         n = target.size
         if n:
             run(gpu.fours(n), BLOCK, (target, other, n))

@@ -1,8 +1,8 @@
 """Optimizers on the GPU, and what is done to all gradients: one launch for many tensors of a dtype.
 
 The addresses of the tensors travel with the launch, as many as fit. While a CUDA graph is captured,
-the numbers that change from step to step are read from memory on the GPU, so that a replay goes on
-counting and a scheduler is heard.
+the numbers that change from step to step are read from memory on the GPU, so that a replay keeps
+counting and follows a scheduler.
 """
 
 from __future__ import annotations
@@ -17,15 +17,29 @@ import numpy as np
 
 from ....core.base import ON_DEVICE, STATE, TensorBase, wrap
 from ..cublas import NAMES
-from ..sources import optim as cuda_optim
-from ..sources.optim import SHARE, THREADS
-from ..sources.templates import compiled
+from ..programs import FUNCTIONS, compiled
+from ..update_sources import Update, switches
 from .kernels import accumulator, real_of
 from .moves import contiguous, opaque
 
+THREADS = 256
+SHARE = 1024  # elements that a block takes at least: four for each thread
 ROOM = 4096 - 64  # bytes that a launch may carry, less what else it carries
 U64, I64, I32, F64 = np.uint64, np.int64, np.int32, np.float64
 BLOCK = (THREADS,)
+# What a product of two elements rounds to zero at (Rprop): its sign counts, and CuPy's compiler
+# takes numbers for zero sooner than PyTorch's does.
+TINY = {"float32": 2.0**-150, "float64": 0.0, "float16": 2.0**-25, "bfloat16": 2.0**-134}
+# Of a norm, by its order: what sources/gradients.cu wants to be defined. A NaN is the largest.
+ORDERS = {
+    2.0: {"SIZE(a)": "(a * a)", "JOINED(a, b)": "(a + b)", "END(total)": "sqrt(total)"},
+    1.0: {"SIZE(a)": "(a < 0 ? -a : a)", "JOINED(a, b)": "(a + b)", "END(total)": "total"},
+    math.inf: {
+        "SIZE(a)": "(a < 0 ? -a : a)",
+        "JOINED(a, b)": "(b > a || b != b ? b : a)",
+        "END(total)": "total",
+    },
+}
 PLACE = I64().itemsize + I32().itemsize  # what a launch holds of a tensor besides addresses
 
 
@@ -92,34 +106,44 @@ class FusedRules:
         """The arrays, with copies in the place of those that are not contiguous."""
         return [x if contiguous(x) else self.copied(x) for x in arrays]
 
-    def kernel(self, rule: Any, dtype: Any, present: tuple[str, ...]) -> FusedRule:
+    def kernel(
+        self, rule: Any, dtype: Any, present: tuple[str, ...], options: Sequence[float]
+    ) -> FusedRule:
         """The kernel of a rule (`Fused` in optim/_on_device.py) with these rows of state."""
-        key = rule.kernel, dtype, present
+        key = rule.kernel, dtype, present, switches(options)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = FusedRule(self.gpu, rule, NAMES[dtype], present)
+            found = self.known[key] = FusedRule(self.gpu, rule, NAMES[dtype], present, options)
         return found
+
+    @staticmethod
+    def fit_options(kernel: FusedRule, options: Sequence[float]) -> bool:
+        """Whether options go the way that a kernel was made for."""
+        return switches(options) == kernel.switches
 
 
 class FusedRule:
-    """One rule for tensors of one dtype, with the rows of state that its options ask for."""
+    """One rule for tensors of one dtype, and the way that its options go (`switches`)."""
 
-    def __init__(self, gpu: Any, rule: Any, kind: str, present: tuple[str, ...]) -> None:
+    def __init__(
+        self, gpu: Any, rule: Any, kind: str, present: tuple[str, ...], options: Sequence[float]
+    ) -> None:
         self.gpu, self.kind = gpu, kind
         names = ["lr", *rule.numbers]
         lengths = [int(name[:-1].partition("[")[2] or 1) for name in rule.options]
         rows = 2 + len(present)
         fixed = 8 * (len(names) + sum(lengths))
         self.limit = (ROOM - fixed) // (8 * rows + PLACE)
-        self.code = cuda_optim.rule_source(
-            rule.kernel,
-            kind,
-            rows=list(rule.rows),
-            present=list(present),
-            numbers=names,
-            options=list(rule.options),
-            limit=self.limit,
-        )
+        self.words = {
+            "ROWS": rows,
+            "NUMBERS": ", ".join(names),
+            "OPTIONS": ", ".join(rule.options),
+            "LIMIT": self.limit,
+            "TINY": repr(TINY[kind]),
+        }
+        update = Update(rule, present, options)
+        self.switches = switches(options)
+        self.made = {"rule.cu": FUNCTIONS + update.text}
         self.table = np.dtype(
             [
                 ("p", U64, (rows, self.limit)),
@@ -133,12 +157,15 @@ class FusedRule:
             align=True,
         )
         self.options = np.dtype([("options", F64, (sum(lengths),))])
-        self.counts = bool(cuda_optim.RULES[rule.kernel][1])
-        self.run = compiled(gpu.xp, kind, "update", self.code)
+        self.counts = update.counts
+        self.run = self.kernel("update")
+
+    def kernel(self, name: str) -> Any:
+        return compiled(self.gpu.xp, "optim.cu", self.kind, name, self.words, self.made)
 
     @functools.cached_property
     def run_advance(self) -> Any:
-        return compiled(self.gpu.xp, self.kind, "next_numbers", self.code)
+        return self.kernel("next_numbers")
 
     def update(
         self,
@@ -171,7 +198,7 @@ class FusedRule:
             self.run((blocks,), BLOCK, (opaque(table),))
 
     def advance(self, counters: Counters, options: Sequence[float], narrow: bool) -> None:
-        """Let the numbers on the GPU be those of the next step, as part of what is captured."""
+        """Update the numbers on the GPU for the next step, as part of the captured graph."""
         table = np.zeros((), self.options)
         table["options"] = options
         self.run_advance((1,), (1,), (counters.memory, opaque(table), I32(narrow)))
@@ -181,7 +208,7 @@ class FusedRule:
 
 
 class Gradients:
-    """What is done to all gradients at once: their norm, clipping, taking a scale out."""
+    """Operations on all gradients at once: their norm, clipping, dividing by a scale."""
 
     limit = (ROOM - 64) // (U64().itemsize + PLACE)
     table = np.dtype(
@@ -219,14 +246,13 @@ class Gradients:
                 return None
         return arrays
 
-    def kernel(self, kind: str, source: str, name: str, **parts: str) -> Any:
-        key = (kind, name, *parts.values())
+    def kernel(self, kind: str, part: str, name: str, **words: str) -> Any:
+        key = (kind, name, *words.values())
         found = self.known.get(key)
         if found is None:
-            code = getattr(cuda_optim, source)
-            if source != "SCALE":
-                code %= {"limit": self.limit, **parts}
-            found = self.known[key] = compiled(self.gpu.xp, kind, name, code)
+            given = {part: 1, "LIMIT": self.limit, **words}
+            found = compiled(self.gpu.xp, "gradients.cu", kind, name, given)
+            self.known[key] = found
         return found
 
     def launches(self, arrays: Sequence[Any]) -> list[tuple[int, Any]]:
@@ -248,7 +274,7 @@ class Gradients:
 
     def total_norm(self, arrays: Sequence[Any], order: float) -> Any:
         """The norm of all elements together, a tensor; None where there is no kernel for it."""
-        parts = cuda_optim.ORDERS.get(order)
+        parts = ORDERS.get(order)
         if parts is None or (order == math.inf and not all([x.size for x in arrays])):
             return None
         dtype = arrays[0].dtype

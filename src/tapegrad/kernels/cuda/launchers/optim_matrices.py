@@ -1,6 +1,6 @@
 """Adafactor and Muon on the GPU: a few launches for all parameters of a dtype.
 
-Adafactor takes four (sources/optim_matrices.py). Muon takes three, and between them the products
+Adafactor takes four (sources/matrices.cu). Muon takes three, and between them the products
 of matrices, those of one shape together. Nothing is asked by the host, so that steps can be
 captured, and numbers that change are then read on the GPU, as in optim.py.
 """
@@ -15,13 +15,12 @@ import numpy as np
 
 from .. import cublas
 from ..cublas import NAMES
-from ..sources import optim_matrices as cuda_matrices
-from ..sources.optim_matrices import LINE, THREADS
-from ..sources.templates import compiled
+from ..programs import compiled
 from .kernels import accumulator
 from .moves import contiguous, opaque
-from .optim import BLOCK, F64, I32, I64, ROOM, U64, divided
+from .optim import BLOCK, F64, I32, I64, ROOM, THREADS, U64, divided
 
+LINE = 1024  # elements of a vector that a warp takes, as if they were a row
 WARPS = THREADS // 32
 WIDE = (32, WARPS)
 MOST = 1 << 31  # elements of a tensor, less one
@@ -34,7 +33,7 @@ def register(backend: Any, gpu: Any) -> None:
 
 
 class ManyTensors:
-    """What both do: tables of tensors that travel with a launch, as many as fit."""
+    """Base of Adafactor and Muon: tables of tensors passed with a launch, as many as fit."""
 
     program = ""
     pointers: tuple[str, ...] = ()  # rows of addresses, the parameters' first
@@ -59,8 +58,9 @@ class ManyTensors:
     def kernel(self, dtype: Any, name: str) -> Any:
         found = self.kernels.get((dtype, name))
         if found is None:
-            code = cuda_matrices.source(self.program, self.limit)
-            found = self.kernels[dtype, name] = compiled(self.gpu.xp, NAMES[dtype], name, code)
+            words = {self.program: 1, "LIMIT": self.limit, "LINE": LINE}
+            found = compiled(self.gpu.xp, "matrices.cu", NAMES[dtype], name, words)
+            self.kernels[dtype, name] = found
         return found
 
     def fits(self, arrays: Sequence[Any], sizes: Sequence[int]) -> bool:
@@ -111,7 +111,7 @@ def firsts(counts: Sequence[int]) -> tuple[list[int], int]:
 
 
 class Adafactor(ManyTensors):
-    program = cuda_matrices.ADAFACTOR
+    program = "ADAFACTOR"
     pointers = ("p", "g", "rows_at", "columns_at")
     longs = ("n",)
     ints = ("rows", "columns", "first_row", "first_column", "first", "first_mean")
@@ -168,12 +168,12 @@ class Adafactor(ManyTensors):
         del kept
 
     def advance(self, dtype: Any, counters: Any) -> None:
-        """Let the count on the GPU be that of the next step, as part of what is captured."""
+        """Update the step count on the GPU, as part of the captured graph."""
         self.kernel(dtype, "next_numbers")((1,), (1,), (counters.memory,))
 
 
 class Muon(ManyTensors):
-    program = cuda_matrices.MUON
+    program = "MUON"
     pointers = ("p", "g", "buffer")
     longs = ("n", "place")
     doubles = ("factor",)

@@ -1,4 +1,4 @@
-"""Pooling on the GPU, one launch each; and windows as kernels take them (see sources/conv.py)."""
+"""Pooling on the GPU, one launch each; and windows as kernels take them (sources/windows.cu)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 
 from ...geometry import disjoint, laid_out_like
 from ..cublas import NAMES
-from ..sources import conv as cuda_conv
-from ..sources import templates as cuda_source
 from .kernels import BLOCK, I32, Gpu, real
 from .moves import MANY, U32, Plans, contiguous, opaque
 from .rows import dense, pointer
@@ -50,13 +48,9 @@ def windows(out: Ints, size: Ints, stride: Ints, kernel: Ints, low: Ints, dilati
     return opaque(table)
 
 
-def compiled(gpu: Gpu, kind: str, name: str, text: str, first: str = "") -> Any:
-    """A kernel of sources/conv.py; `first` are lines before its text."""
-    key = ("conv", kind, name, first)
-    found = gpu.compiled.get(key)
-    if found is None:
-        found = gpu.compiled[key] = cuda_source.compiled(gpu.xp, kind, name, first, text)
-    return found
+def compiled(gpu: Gpu, kind: str, name: str, source: str, **words: int) -> Any:
+    """A kernel of convolutions or poolings, with the words that its file wants to be defined."""
+    return gpu.kernel(f"{source}.cu", kind, name, **words)
 
 
 class Pool:
@@ -77,8 +71,7 @@ class Pool:
         self.small = disjoint(kernel, stride, dilation) and math.prod(kernel) <= SMALL
 
     def run(self, name: str, count: int, args: tuple[Any, ...]) -> None:
-        first = f"#define ADAPTIVE {int(self.adaptive)}\n"
-        kernel = compiled(self.gpu, self.kind, name, cuda_conv.POOLS, first)
+        kernel = compiled(self.gpu, self.kind, name, "pools", ADAPTIVE=int(self.adaptive))
         kernel(self.gpu.grid(count), BLOCK, args)
 
     def maxima(self, x: Any, values: bool, indices: bool) -> tuple[Any, Any]:
@@ -96,7 +89,7 @@ class Pool:
         return out
 
     def pulled(self, grad: Any, x: Any) -> Any:
-        """What goes back to the maxima of x."""
+        """The gradient of x: that of y, added at the maxima."""
         if not self.small:
             return self.back_to_maxima(grad, self.maxima(x, False, True)[1])
         out = self.gpu.xp.ndarray(self.x_shape, self.dtype)

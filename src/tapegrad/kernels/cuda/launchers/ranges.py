@@ -17,31 +17,16 @@ from ....core.base import user_frame
 from ....core.devices import DEVICE
 from ....errors import build, here
 from ....errors.evidence import place
-from ..sources import templates as cuda_source
+from ..programs import compiled
 from .kernels import BLOCK, I64, Gpu
 from .moves import contiguous
 
 SENTENCE = "CUDA error: device-side assert triggered"
-RANGES = r"""
-extern "C" __global__ void look(const T* __restrict__ x, i64 n, i64 low, i64 high, i64 ignored,
-        int ignoring, i64 ticket, unsigned long long* told) {
-    EACH(i, n) {
-        i64 v = x[i];
-        if ((v < low || v >= high) && !(ignoring && v == ignored)) {
-            if (atomicCAS_system(told, 0ull, (unsigned long long)ticket) == 0) {
-                ((volatile i64*)told)[1] = v;
-                __threadfence_system();
-            }
-            return;
-        }
-    }
-}
-"""
 KINDS = {np.dtype(np.int64): "index64", np.dtype(np.int32): "index32"}
 
 
 class RangeWatch:
-    """What was asked of the GPU, by ticket."""
+    """Checks of index ranges that the GPU was asked for, by ticket."""
 
     def __init__(self, gpu: Gpu, backend: Any) -> None:
         self.gpu = gpu
@@ -71,7 +56,7 @@ class RangeWatch:
             array = self.backend.copied(array)
         run = self.kernels.get(kind)
         if run is None:
-            run = self.kernels[kind] = cuda_source.compiled(self.gpu.xp, kind, "look", RANGES)
+            run = self.kernels[kind] = compiled(self.gpu.xp, "integers.cu", kind, "look")
         skipped = (I64(ignored or 0), np.int32(ignored is not None))
         sizes = (I64(array.size), I64(low), I64(high))
         args = (array, *sizes, *skipped, I64(ticket), self.address)

@@ -1,4 +1,4 @@
-"""Recurrent layers on the GPU (sources/recurrent.py has the kernels): one launch for all steps."""
+"""Recurrent layers on the GPU: one launch for all steps (sources/recurrent.cu)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from ....core.rounding import half_as_single
 from ...recurrent_loops import before, spans
 from ..cublas import NAMES
 from ..formulas import functions
-from ..sources import recurrent as cuda_recurrent
-from ..sources import templates as cuda_source
-from ..sources.recurrent import LONG_BACK, ROWS, WARPS
+from ..programs import compiled, formula_file
 from .kernels import I32, NOTHING, Gpu
+from .launcher import Launcher
 from .moves import Plans
 from .rows import dense, pointer
 
+ROWS = 32  # sequences that a block works on at a time
+WARPS = 8
+LONG_BACK = 64  # columns of each quarter of the gradients that are read at once
 LSTM, GRU, TANH, RELU = range(4)
 GATES = (4, 3, 1, 1)
 THREADS = (256,)
@@ -84,20 +86,18 @@ class Layers:
         return found[0], found[1]
 
     def kernel(self, dtype: Any, back: bool, setting: dict[str, int]) -> Any:
-        setting["LONG_BACK"] = LONG_BACK
-        text = "".join([f"#define {name} {value}\n" for name, value in setting.items()])
-        text += functions(REGISTRY["sigmoid"].forward, ["logistic"])
+        words = {**setting, "LONG_BACK": LONG_BACK}
+        made = formula_file(functions(REGISTRY["sigmoid"].forward, ["logistic"]))
         name = "steps_back" if back else "steps"
-        return cuda_source.compiled(
-            self.gpu.xp, NAMES[dtype], name, text, cuda_recurrent.RECURRENT, together=True
-        )
+        file = "recurrent.cu"
+        return compiled(self.gpu.xp, file, NAMES[dtype], name, words, made, together=True)
 
     def walk(self, sizes: Sizes, turned: bool) -> Any:
         """Where the rows of each step are, for sequences of several lengths."""
         return self.gpu.xp.asarray(np.array(spans(sizes, turned), np.int32))
 
     def steps(self, width: int, sizes: Sizes, turned: bool) -> tuple[Any, ...]:
-        """What both kernels are told last."""
+        """The last arguments of both kernels: where the steps are."""
         even = min(sizes) == max(sizes)
         table = NOTHING if even else self.walks.get((sizes, turned))
         count = self.gpu.xp.zeros(1, np.uint32)
@@ -106,13 +106,29 @@ class Layers:
 
 def register(backend: Any, gpu: Gpu, reference: Any) -> None:
     layers = Layers(gpu)
-    ndarray = gpu.xp.ndarray
-    lstm_otherwise, gru_otherwise, rnn_otherwise = [
-        reference(f"{name}_layer") for name in ("lstm", "gru", "rnn")
-    ]
+    for kind in (LstmLayer, GruLayer, RnnLayer):
+        kind(backend, layers, reference).register(backend)
 
-    def plan_of(kind: int, rows: Any, hx: Any, weight: Any, sizes: Sizes) -> Any:
-        """The launches for plain matrices of one dtype that fit each other; else None."""
+
+class RecurrentLayer(Launcher):
+    """One direction of a recurrent layer, all steps in one launch; `pull` has its gradients."""
+
+    def __init__(self, backend: Any, layers: Layers, reference: Any) -> None:
+        super().__init__(reference)
+        self.backend = backend
+        self.layers = layers
+        self.xp = layers.gpu.xp
+
+    def register(self, backend: Any) -> None:
+        super().register(backend)
+        backend.pulls[self.op] = self.pull
+
+    def pull(self, node: Any, grad: Any, kept: Any) -> Any:
+        """The gradients of all inputs; None where the block's rules have to find them."""
+        raise NotImplementedError
+
+    def launches(self, kind: int, rows: Any, hx: Any, weight: Any, sizes: Sizes) -> Any:
+        """Forward and back for plain matrices of one dtype that fit each other; else None."""
         dtype = rows.dtype
         if rows.ndim != 2 or hx.ndim != 2 or weight.ndim != 2 or dtype not in NAMES:
             return None
@@ -120,32 +136,35 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
         fits = weight.shape == (GATES[kind] * width, width) and max(sizes) == hx.shape[0] > 0
         if not fits or weight.dtype is not dtype or hx.dtype is not dtype or not rows.size:
             return None
-        return layers.plans.get(
-            (kind, width, np.dtype(np.float32) if dtype.itemsize == 2 else dtype)
-        )
+        return self.layers.plans.get((kind, width, SINGLE if dtype.itemsize == 2 else dtype))
 
-    def plain(x: Any) -> Any:
-        return None if x is None else dense(backend, half_as_single(x))
+    def contiguous(self, x: Any) -> Any:
+        """As the kernels take arrays: half precision in single, and contiguous."""
+        return None if x is None else dense(self.backend, half_as_single(x))
 
-    def run_forward(
+    def forward(
+        self,
         kind: int,
         plan: Any,
         arrays: tuple[Any, Any, Any, Any, Any],
         sizes: Sizes,
         turned: bool,
     ) -> tuple[Any, Any, Any]:
-        """All h, c and gates, of (input, hx, cx, weight, bias); None stands for what is not."""
-        x, hx, cx, weight, bias = [plain(v) for v in arrays]
+        """All h, c and gates, of (input, hx, cx, weight, bias); None for what a kind lacks."""
+        x, hx, cx, weight, bias = [self.contiguous(v) for v in arrays]
+        ndarray = self.xp.ndarray
         rows, width = x.shape[0], hx.shape[1]
         out = ndarray((rows, width), x.dtype)
         cells = ndarray((rows, width), x.dtype) if kind == LSTM else None
         gates = ndarray((rows, 4 * width), x.dtype) if kind <= GRU else None
         given = (x, hx, pointer(cx), weight, pointer(bias))
-        plan[0]((*given, pointer(gates), pointer(cells), out, *layers.steps(width, sizes, turned)))
+        made = (pointer(gates), pointer(cells), out)
+        plan[0]((*given, *made, *self.layers.steps(width, sizes, turned)))
         dtype = arrays[0].dtype
         return tuple([None if v is None else cast_value(v, dtype) for v in (out, cells, gates)])
 
-    def run_back(
+    def back(
+        self,
         kind: int,
         plan: Any,
         grads: tuple[Any, Any],
@@ -153,95 +172,124 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
         sizes: Sizes,
         turned: bool,
     ) -> tuple[Any, Any, Any, Any]:
-        """To the sums inside the gates, to a GRU's input, to h and to c at the start."""
-        xp = gpu.xp
-        hx, cx, weight, gates, cells, out = [plain(v) for v in arrays]
-        width = hx.shape[1]
-        to_sums = ndarray((out.shape[0], GATES[kind] * width), out.dtype)
-        to_x = ndarray(to_sums.shape, out.dtype) if kind == GRU else None
+        """Gradients of the sums inside the gates, of a GRU's input, of h and c at the start."""
+        hx, cx, weight, gates, cells, out = [self.contiguous(v) for v in arrays]
+        xp, width = self.xp, hx.shape[1]
+        to_sums = xp.ndarray((out.shape[0], GATES[kind] * width), out.dtype)
+        to_x = xp.ndarray(to_sums.shape, out.dtype) if kind == GRU else None
         to_h = xp.zeros(hx.shape, hx.dtype)
         to_c = xp.zeros(hx.shape, hx.dtype) if kind == LSTM else None
-        given = [pointer(plain(g)) for g in grads]
+        given = [pointer(self.contiguous(g)) for g in grads]
         kept = (hx, pointer(cx), weight, pointer(gates), pointer(cells), out)
         made = (to_sums, pointer(to_x), to_h, pointer(to_c))
-        plan[1]((*given, *kept, *made, *layers.steps(width, sizes, turned)))
+        plan[1]((*given, *kept, *made, *self.layers.steps(width, sizes, turned)))
         dtype = arrays[0].dtype
         return tuple(
             [None if v is None else cast_value(v, dtype) for v in (to_sums, to_x, to_h, to_c)]
         )
 
-    @backend.override("lstm_layer")
-    def lstm_layer(
-        input: Any, hx: Any, cx: Any, weight: Any, proj: Any, sizes: Sizes, turned: bool
+
+def to_weight(edge: Any, to_sums: Any, kept: Any) -> Any:
+    """The gradient of the weight of the states; None if nobody asks for it."""
+    if edge is None:
+        return None
+    space = DEVICE.space
+    states = before(space, kept.hx, kept.out, spans(kept.sizes, kept.turned))
+    return space.mm(to_sums.T, states)
+
+
+class LstmLayer(RecurrentLayer):
+    op = "lstm_layer"
+
+    def fits(
+        self, input: Any, hx: Any, cx: Any, weight: Any, proj: Any, sizes: Sizes, turned: bool
+    ) -> bool:
+        return proj is None and cx.shape == hx.shape and cx.dtype is hx.dtype
+
+    def plan(
+        self, input: Any, hx: Any, cx: Any, weight: Any, proj: Any, sizes: Sizes, turned: bool
     ) -> Any:
-        plan = plan_of(LSTM, input, hx, weight, sizes) if proj is None else None
-        if plan is None or cx.shape != hx.shape or cx.dtype is not hx.dtype:
-            return lstm_otherwise(input, hx, cx, weight, proj, sizes, turned)
-        return run_forward(LSTM, plan, (input, hx, cx, weight, None), sizes, turned)
+        return self.launches(LSTM, input, hx, weight, sizes)
 
-    @backend.override("gru_layer")
-    def gru_layer(input: Any, hx: Any, weight: Any, bias: Any, sizes: Sizes, turned: bool) -> Any:
-        plan = plan_of(GRU, input, hx, weight, sizes)
-        if plan is None or (bias is not None and bias.ndim != 1):
-            return gru_otherwise(input, hx, weight, bias, sizes, turned)
-        out, _, gates = run_forward(GRU, plan, (input, hx, None, weight, bias), sizes, turned)
-        return out, gates
+    def run(
+        self,
+        plan: Any,
+        input: Any,
+        hx: Any,
+        cx: Any,
+        weight: Any,
+        proj: Any,
+        sizes: Sizes,
+        turned: bool,
+    ) -> Any:
+        return self.forward(LSTM, plan, (input, hx, cx, weight, None), sizes, turned)
 
-    @backend.override("rnn_layer")
-    def rnn_layer(input: Any, hx: Any, weight: Any, relu: bool, sizes: Sizes, turned: bool) -> Any:
-        kind = RELU if relu else TANH
-        plan = plan_of(kind, input, hx, weight, sizes)
-        if plan is None:
-            return rnn_otherwise(input, hx, weight, relu, sizes, turned)
-        return run_forward(kind, plan, (input, hx, None, weight, None), sizes, turned)[0]
-
-    def to_weight(edge: Any, to_sums: Any, hx: Any, out: Any, sizes: Sizes, turned: bool) -> Any:
-        if edge is None:
-            return None
-        space = DEVICE.space
-        states = before(space, hx, out, spans(sizes, turned))
-        return space.mm(to_sums.T, states)
-
-    def lstm_pull(node: Any, grad: Any, kept: Any) -> Any:
-        hx, cx, weight, gates, out = kept.hx, kept.cx, kept.weight, kept.gates, kept.out
-        sizes, turned = kept.sizes, kept.turned
+    def pull(self, node: Any, grad: Any, kept: Any) -> Any:
+        hx, cx, weight, gates = kept.hx, kept.cx, kept.weight, kept.gates
         plan = None
         if kept.proj is None and grad[2] is None and cx.shape == hx.shape and cx.dtype is hx.dtype:
-            plan = plan_of(LSTM, gates, hx, weight, sizes)
+            plan = self.launches(LSTM, gates, hx, weight, kept.sizes)
         if plan is None:
             return None
-        arrays = (hx, cx, weight, gates, kept.cells, out)
-        to_sums, _, to_h, to_c = run_back(LSTM, plan, grad[:2], arrays, sizes, turned)
-        return [
-            to_sums,
-            to_h,
-            to_c,
-            to_weight(node._edges[3], to_sums, hx, out, sizes, turned),
-            None,
-        ]
+        arrays = (hx, cx, weight, gates, kept.cells, kept.out)
+        found = self.back(LSTM, plan, grad[:2], arrays, kept.sizes, kept.turned)
+        to_sums, _, to_h, to_c = found
+        return [to_sums, to_h, to_c, to_weight(node._edges[3], to_sums, kept), None]
 
-    def gru_pull(node: Any, grad: Any, kept: Any) -> Any:
-        hx, weight, gates, out = kept.hx, kept.weight, kept.gates, kept.out
-        sizes, turned = kept.sizes, kept.turned
-        plan = plan_of(GRU, gates, hx, weight, sizes) if grad[1] is None else None
+
+class GruLayer(RecurrentLayer):
+    op = "gru_layer"
+
+    def fits(self, input: Any, hx: Any, weight: Any, bias: Any, sizes: Sizes, turned: bool) -> bool:
+        return bias is None or bias.ndim == 1
+
+    def plan(self, input: Any, hx: Any, weight: Any, bias: Any, sizes: Sizes, turned: bool) -> Any:
+        return self.launches(GRU, input, hx, weight, sizes)
+
+    def run(
+        self, plan: Any, input: Any, hx: Any, weight: Any, bias: Any, sizes: Sizes, turned: bool
+    ) -> Any:
+        arrays = (input, hx, None, weight, bias)
+        out, _, gates = self.forward(GRU, plan, arrays, sizes, turned)
+        return out, gates
+
+    def pull(self, node: Any, grad: Any, kept: Any) -> Any:
+        hx, weight, gates = kept.hx, kept.weight, kept.gates
+        plan = self.launches(GRU, gates, hx, weight, kept.sizes) if grad[1] is None else None
         if plan is None:
             return None
-        arrays = (hx, None, weight, gates, None, out)
-        to_sums, to_x, to_h, _ = run_back(GRU, plan, (grad[0], None), arrays, sizes, turned)
-        weighted = to_weight(node._edges[2], to_sums, hx, out, sizes, turned)
+        arrays = (hx, None, weight, gates, None, kept.out)
+        found = self.back(GRU, plan, (grad[0], None), arrays, kept.sizes, kept.turned)
+        to_sums, to_x, to_h, _ = found
+        weighted = to_weight(node._edges[2], to_sums, kept)
         to_bias = None if node._edges[3] is None else DEVICE.space.sum(to_sums, (0,), False, None)
         return [to_x, to_h, weighted, to_bias]
 
-    def rnn_pull(node: Any, grad: Any, kept: Any) -> Any:
-        hx, weight, out, sizes, turned = kept.hx, kept.weight, kept.out, kept.sizes, kept.turned
+
+class RnnLayer(RecurrentLayer):
+    op = "rnn_layer"
+
+    def fits(
+        self, input: Any, hx: Any, weight: Any, relu: bool, sizes: Sizes, turned: bool
+    ) -> bool:
+        return True
+
+    def plan(self, input: Any, hx: Any, weight: Any, relu: bool, sizes: Sizes, turned: bool) -> Any:
+        return self.launches(RELU if relu else TANH, input, hx, weight, sizes)
+
+    def run(
+        self, plan: Any, input: Any, hx: Any, weight: Any, relu: bool, sizes: Sizes, turned: bool
+    ) -> Any:
+        arrays = (input, hx, None, weight, None)
+        return self.forward(RELU if relu else TANH, plan, arrays, sizes, turned)[0]
+
+    def pull(self, node: Any, grad: Any, kept: Any) -> Any:
+        hx, weight, out = kept.hx, kept.weight, kept.out
         kind = RELU if kept.relu else TANH
-        plan = plan_of(kind, out, hx, weight, sizes)
+        plan = self.launches(kind, out, hx, weight, kept.sizes)
         if plan is None:
             return None
         arrays = (hx, None, weight, None, None, out)
-        to_sums, _, to_h, _ = run_back(kind, plan, (grad, None), arrays, sizes, turned)
-        return [to_sums, to_h, to_weight(node._edges[2], to_sums, hx, out, sizes, turned)]
-
-    backend.pulls["lstm_layer"] = lstm_pull
-    backend.pulls["gru_layer"] = gru_pull
-    backend.pulls["rnn_layer"] = rnn_pull
+        found = self.back(kind, plan, (grad, None), arrays, kept.sizes, kept.turned)
+        to_sums, _, to_h, _ = found
+        return [to_sums, to_h, to_weight(node._edges[2], to_sums, kept)]

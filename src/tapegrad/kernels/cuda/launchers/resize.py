@@ -16,7 +16,6 @@ from ....core.devices import uploaded
 from ...geometry import laid_out_like
 from ...resampling_taps import backward_name, forward_name, table, transposed
 from ..cublas import NAMES
-from ..sources import conv as cuda_conv
 from .kernels import BLOCK, Gpu, accumulator
 from .moves import MANY, U32, Plans
 from .pool import CUT, compiled, divisor
@@ -79,7 +78,7 @@ class Resizes:
             return None
         made = self.gpu.xp.ndarray((*shape, *out), dtype)
         args = (dense(self.backend, x), plan.places, plan.weights, made, U32(count), plan.axes)
-        run = compiled(self.gpu, NAMES[dtype], "resize", cuda_conv.RESIZE)
+        run = compiled(self.gpu, NAMES[dtype], "resize", "resize")
         run(self.gpu.grid(count), BLOCK, args)
         return made
 

@@ -1,5 +1,5 @@
-"""Rms norm on the GPU (sources/rms.py has the kernels): one launch forward, two back if there is a
-weight, whose gradient is added up over the rows."""
+"""Rms norm on the GPU (sources/rms.cu): one launch forward, two back if there is a weight,
+whose gradient is added up over the rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import math
 from typing import Any
 
 from ..cublas import NAMES
-from ..sources import rms as cuda_rms
-from ..sources import templates as cuda_source
 from .kernels import I32, NOTHING, SQUARE, Gpu, accumulator, real
 from .moves import MANY, U32, Plans, contiguous
 from .rows import dense, pointer
@@ -40,18 +38,11 @@ class Rms:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        self.compiled: dict[tuple[Any, ...], Any] = {}
         self.plans = Plans(self.plan)
         self.back_plans = Plans(self.plan_back)
 
     def kernel(self, name: str, dtype: Any, wide: int, held: int) -> Any:
-        key = (name, dtype, wide, held)
-        found = self.compiled.get(key)
-        if found is None:
-            setting = f"#define WIDE {wide}\n#define HELD {held}\n"
-            found = cuda_source.compiled(self.gpu.xp, NAMES[dtype], name, setting, cuda_rms.RMS)
-            self.compiled[key] = found
-        return found
+        return self.gpu.kernel("rms.cu", NAMES[dtype], name, WIDE=wide, HELD=held)
 
     def block(self, n: int, dtype: Any, aligned: bool) -> Any:
         """A block, how many neighbours a thread moves, and how often; None for rows too long."""
@@ -92,7 +83,7 @@ class Rms:
         sizes = (U32(rows), U32(n), U32(chunk))
         end = None
         if weighted:
-            add = self.gpu.kernel("SUMS", NAMES[dtype], "columns_end")
+            add = self.gpu.kernel("sums.cu", NAMES[dtype], "columns_end")
             end = add, ((n + 31) // 32, 1), (NOTHING, real(dtype, 1), I32(blocks), I32(n))
         return run, (blocks,), block, sizes, (blocks, n), end, inside
 

@@ -49,7 +49,7 @@ def register_rows(backend: Any, gpu: Gpu, reference: Any) -> None:
         """Kernel, grid, shape and dtype of the statistics, and sizes."""
         lead = shape[: len(shape) - nd]
         rows, n = math.prod(lead), math.prod(shape[len(lead) :])
-        run = gpu.kernel("ROWS", NAMES[dtype], "layer_norm")
+        run = gpu.kernel("rows.cu", NAMES[dtype], "layer_norm")
         stats = (2, *lead, *(1,) * nd), accumulator(dtype)
         return run, ((rows + 7) // 8,), *stats, (real(dtype, eps), I64(rows), I32(n))
 
@@ -73,8 +73,8 @@ def register_rows(backend: Any, gpu: Gpu, reference: Any) -> None:
         rows = math.prod(shape) // n
         chunk = max(8, -(-rows // 512))
         count = -(-rows // chunk)
-        run = gpu.kernel("ROWS", NAMES[dtype], "layer_norm_back")
-        end = gpu.kernel("SUMS", NAMES[dtype], "columns_end") if columns else None
+        run = gpu.kernel("rows.cu", NAMES[dtype], "layer_norm_back")
+        end = gpu.kernel("sums.cu", NAMES[dtype], "columns_end") if columns else None
         first = (count,), (I64(rows), I32(n), I32(chunk))
         second = ((n + 31) // 32, 2), (real(dtype, 1), I32(count), I32(n))
         return run, end, first, second, (2, count, n), inside
@@ -122,7 +122,7 @@ def register_rows(backend: Any, gpu: Gpu, reference: Any) -> None:
 
 
 def dense(backend: Any, x: Any) -> Any:
-    """A float array as one that is contiguous: gradients may lie anyhow."""
+    """A contiguous float array: gradients may have any strides."""
     return x if contiguous(x) or x.dtype not in NAMES else backend.copied(x)
 
 
@@ -195,7 +195,7 @@ def register_losses(backend: Any, gpu: Gpu, reference: Any) -> None:
         rows, n = input.shape
         out = gpu.empty((), input.dtype)
         skip = none if ignore_index is None else ignore_index
-        gpu.kernel("ROWS", kind, "chosen")(
+        gpu.kernel("rows.cu", kind, "chosen")(
             (1,),
             (1024,),
             (
@@ -218,7 +218,7 @@ def register_losses(backend: Any, gpu: Gpu, reference: Any) -> None:
         count: Any = NOTHING
         if mean and rows > TARGETS:
             count = gpu.empty((), accumulator(grad_output.dtype))
-            gpu.kernel("ROWS", kind, "chosen")(
+            gpu.kernel("rows.cu", kind, "chosen")(
                 (1,),
                 (1024,),
                 (
@@ -228,7 +228,7 @@ def register_losses(backend: Any, gpu: Gpu, reference: Any) -> None:
             )
         out = gpu.empty(tuple(shape), grad_output.dtype)
         each = I32(reduction == "none")
-        gpu.kernel("ROWS", kind, "chosen_back")(
+        gpu.kernel("rows.cu", kind, "chosen_back")(
             gpu.grid(rows * n),
             (256,),
             (
@@ -261,7 +261,7 @@ def register_embedding(backend: Any, gpu: Gpu, reference: Any) -> None:
             return other(weight, indices, *rest)
         rows, n = weight.shape
         out = gpu.empty((*indices.shape, n), weight.dtype)
-        run = gpu.kernel("GATHER", NAMES[weight.dtype], "take_rows")
+        run = gpu.kernel("gather.cu", NAMES[weight.dtype], "take_rows")
         run(
             gpu.grid(out.size),
             (256,),
@@ -283,10 +283,10 @@ def register_embedding(backend: Any, gpu: Gpu, reference: Any) -> None:
         if rows <= 1024 and count * rows <= 1 << 28:
             # A product with one 1 per row adds up without collisions.
             hot = gpu.empty((count, rows), grad_output.dtype)
-            run = gpu.kernel("GATHER", kind, "one_hot")
+            run = gpu.kernel("gather.cu", kind, "one_hot")
             run(gpu.grid(hot.size), (256,), (indices, hot, skip, I64(count), I32(rows)))
             return cublaslt.product(gpu.lt, hot.T, lines)
         total = gpu.xp.zeros((rows, n), np.float32)
-        run = gpu.kernel("GATHER", kind, "add_rows")
+        run = gpu.kernel("gather.cu", kind, "add_rows")
         run(gpu.grid(lines.size), (256,), (lines, indices, total, skip, I64(count), I32(n)))
         return total if kind == "float32" else total.astype(grad_output.dtype)

@@ -1,6 +1,7 @@
 /* attention.c for one type: T, with its EXP_BELOW (of numbers that are not positive). */
 
-/* scale * a block of rows (queries, or gradients) by turned keys, or values: what is seen of it. */
+/* scale * a block of rows (queries, or gradients) by transposed keys, or values, where the mask
+   allows. */
 TG_INLINE void NAMED(score)(const sizes *s, int64_t first, int64_t count, int64_t seen, T scale,
                             const T *rows, int64_t step, const T *turned, T *scores) {
     if (!s->causal) {

@@ -1,4 +1,4 @@
-/* Instances of compiled classes let go of their class.
+/* Instances of compiled classes release their class.
 
    An instance of a heap type owns a reference to its type, which its deallocator has to release.
    The deallocators that mypyc makes do not: every instance of a Python subclass (a user's Tensor,

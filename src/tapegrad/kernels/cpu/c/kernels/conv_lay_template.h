@@ -25,8 +25,9 @@ TG_INLINE void NAMED(copy_few)(T *restrict out, const T *restrict from, int64_t 
 }
 
 #ifdef LOAD_SOME
-/* Whole rows of a layout, of which those from `first` to `last` are inside the image: row by row `down`
-   elements on from `in`, every one or second, in the lanes that `inside` has. Up to L places behind may be overwritten. */
+/* Whole rows of a layout, of which those from `first` to `last` are inside the image: row by row
+   `down` elements on from `in`, every one or second, in the lanes that `inside` has. Up to L places
+   after it may be overwritten. */
 TG_INLINE void NAMED(lay_rows)(const T *in, int64_t down, int64_t first, int64_t last, int64_t rows,
                                int64_t width, const unsigned *inside, const int vectors, const int step,
                                T *out) {
@@ -129,7 +130,7 @@ static void NAMED(lay_channels)(const T *x, const int64_t *g, int64_t depth, int
 typedef T NAMED(side) __attribute__((vector_size(32)));
 typedef T NAMED(loose_side) __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 
-/* A square of Q times Q elements, turned. */
+/* A square of Q times Q elements, transposed. */
 TG_INLINE void NAMED(turn_square)(const T *from, int64_t down, T *out, int64_t out_down) {
     NAMED(side) rows[Q];
     for (int r = 0; r < Q; r++)
@@ -149,7 +150,7 @@ TG_INLINE void NAMED(turn_square)(const T *from, int64_t down, T *out, int64_t o
         *(NAMED(loose_side) *)(out + r * out_down) = (NAMED(loose_side))rows[r];
 }
 
-/* out (columns, rows) = from (rows, columns) turned. */
+/* out (columns, rows) = from (rows, columns), transposed. */
 static void NAMED(turn)(const T *from, int64_t down, int64_t rows, int64_t columns, T *out,
                         int64_t out_down) {
     const int64_t high = rows / Q * Q, wide = columns / Q * Q;

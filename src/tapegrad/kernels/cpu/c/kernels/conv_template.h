@@ -6,7 +6,7 @@ typedef struct {
     const unit_t *unit;
     int64_t taps, start; /* place of the task's first unit */
     int64_t count;       /* features that there are */
-    int direct;          /* whether outputs that are side by side lie so */
+    int direct;          /* whether neighbouring outputs are adjacent in memory */
     int every_second;    /* or every second element of a row is one */
     const T *x, *weight;
     T *out, bias[HIGHEST];
@@ -186,7 +186,7 @@ static void NAMED(conv_bands)(void *context, int64_t begin, int64_t end) {
                           .unit = unit,
                           .taps = depth * n[4],
                           .x = x};
-    /* Units that go across rows want those to lie one behind the other. */
+    /* Units that go across rows need rows that follow each other without gaps. */
     block.direct = n[12] == 1 && (!g[FLAT] || (n[11] == g[OUT + 2] && n[10] == n[11] * g[OUT + 1]));
     block.every_second = n[12] == 2 && !g[FLAT];
     for (int64_t task = begin, laid = -1, found = -1; task < end; task++) {

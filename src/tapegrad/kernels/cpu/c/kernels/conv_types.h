@@ -24,7 +24,7 @@
                                                                   12, 13, 13, 14, 14, 15, 15),     \
                                                 (__m512)(v)))
 #endif
-#define Q 8 /* a square that is turned has so many elements on a side: vectors of 32 bytes */
+#define Q 8 /* side of a square that is transposed, in elements: vectors of 32 bytes */
 typedef int32_t VERSION(places_f32) __attribute__((vector_size(32)));
 #define PLACES VERSION(places_f32)
 #define TURN_ALL(SWAP)                                                                             \

@@ -119,7 +119,7 @@ static void NAMED(weight_parts)(void *context, int64_t begin, int64_t end) {
     leave_room(given, room);
 }
 
-/* The sums of all parts, turned, to where they belong. */
+/* The sums of all parts, transposed into the result. */
 static void NAMED(add_parts)(void *context, int64_t begin, int64_t end) {
     arguments *given = context;
     const int64_t *n = given->n, groups = n[1], features = n[2], taps = n[3] * n[4];

@@ -181,7 +181,7 @@ void tg_gather(void **p, const int64_t *n, const double *x) {
         const type *from = (const type *)given->p[0] + o * n[7];                                   \
         if (inner == 1) {                                                                          \
             type *restrict out = (type *)given->p[1] + o * size;                                   \
-            if (step == 2 && n[8] < 2) { /* every other one: pairs with a zero behind */           \
+            if (step == 2 && n[8] < 2) { /* every other one: pairs whose second element is zero */           \
                 memset(out, 0, first * sizeof(type));                                              \
                 if (n[8])                                                                          \
                     PAIRS(from[j])                                                                 \

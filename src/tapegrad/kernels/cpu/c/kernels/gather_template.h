@@ -1,5 +1,5 @@
-/* gather.c for one type T: what adds or writes. Elements that meet at one place are added in the
-   order of the index, on one thread. */
+/* gather.c for one type T: kernels that add or write. Elements with the same target are added in
+   the order of the index, on one thread. */
 
 /* out[o, index[j]] += rows[o, j]
    p: out, index, rows, whether something was wrong; n: outer, size, width, count, whether negative

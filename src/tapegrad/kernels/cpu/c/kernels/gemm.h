@@ -11,11 +11,11 @@ typedef struct {
     int64_t m, n, k;
     const void *a, *b, *row;
     int64_t a_down, a_right, b_down, b_right;
-    int adds; /* to what stands in `out` */
+    int adds; /* add to the values in `out` */
     void *out;
     int64_t ldc;
     /* For the kernels alone: */
-    int packs_a, packs_b; /* else tiles read it where it lies */
+    int packs_a, packs_b; /* else tiles read it in place */
     int64_t tiles, start, deep, together;
     void *packed;
     _Atomic int failed;

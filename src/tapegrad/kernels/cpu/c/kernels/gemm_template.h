@@ -64,7 +64,7 @@ static __attribute__((noinline)) void NAMED(put_part)(int high, const T *whole, 
         _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)
 
 /* `high` rows and `vectors` vectors of the result; `start` is what the sums are added to. Rows of b
-   are `ldb` apart. a's elements are read where they lie: where `by_row`, those of a row in a row and
+   are `ldb` apart. a's elements are read in place: where `by_row`, those of a row in a row and
    `step` from one row to the next, else the other way round, as in packed ones. */
 TG_INLINE void NAMED(tile)(const int high, const int vectors, const int by_row, int64_t k,
                            const T *a, int64_t step, const T *b, int64_t ldb, int start,
@@ -75,7 +75,7 @@ TG_INLINE void NAMED(tile)(const int high, const int vectors, const int by_row, 
         __builtin_prefetch(out + r * ldc + v * L, 1); /* it is wanted when the sums are done */
         sum[r][v] = (V){0};
     }
-    const T *some[HIGH]; /* every third row: the two behind it are an index away */
+    const T *some[HIGH]; /* every third row: the next two are reached by an index */
     if (by_row)
 #pragma GCC unroll 16
         for (int r = 0; r < high; r += 3)

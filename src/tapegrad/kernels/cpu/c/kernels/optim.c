@@ -1,13 +1,22 @@
-/* Optimizers, and what is done to all gradients at once: many tensors in one call.
+/* Optimizers, and operations on all gradients (norm, scaling, clipping): many tensors in one call.
 
    The first array of each kernel is a table that pointer_tables.c makes: for each row (parameters,
-   gradients, state) the addresses of all tensors, then where each tensor ends when they are laid end
-   to end. The elements are updated one by one, in the order of operations of the optimizer's own
-   `update`, so that the numbers are the same. */
+   gradients, state) the addresses of all tensors, then where each tensor ends when they are laid
+   end to end. The rules of the optimizers are made from their `update` in Python
+   (tools/optimizers.py): each element goes through the same operations in the same order. */
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "kernels.h"
+
+/* One loop for both ways of a decision that is the same for all elements: it is cheap beside the
+   division and the root, and two loops would make the library 50 KB larger. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TG_SHORT __attribute__((optimize("no-unswitch-loops")))
+#else
+#define TG_SHORT
+#endif
 
 typedef struct {
     const int64_t *table;

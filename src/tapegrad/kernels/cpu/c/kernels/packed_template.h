@@ -100,7 +100,7 @@ TG_VERSIONS void NAMED(tg_by_packed)(int64_t m, int64_t n, int64_t k, T alpha, c
             }
 #undef TILE
             if (some < DEEP)
-                packed -= 2 * L * (DEEP - some); /* the next panel begins right behind */
+                packed -= 2 * L * (DEEP - some); /* the next panel follows at once */
         }
 }
 #undef V

@@ -30,7 +30,7 @@ static struct {
 #define MOST_PIECES 8 /* each of them packs one of the factors anew: no more than two a processor */
 #define NARROW 4
 #define LITTLE ((double)(1 << 16)) /* multiplications */
-#define SHORT ((double)(1 << 15)) /* multiplications for which the GIL is not let go */
+#define SHORT ((double)(1 << 15)) /* multiplications below which the GIL is kept */
 #define VERY_LARGE ((double)(1 << 28))
 
 typedef struct {
@@ -44,7 +44,7 @@ typedef struct {
     int64_t m, n, k, ldc;
     matrix a, b;
     char *out;
-    int adds;           /* to what stands in `out` */
+    int adds;           /* add to the values in `out` */
     int by_rows;        /* how it is cut */
     int64_t batch[3];   /* steps in bytes from one product of a stack to the next */
     int64_t width;      /* of a piece */
@@ -177,7 +177,7 @@ static int compute(void *context) {
 
 /* ------------------------------------------------------------------ for Python */
 
-/* How the last two dimensions lie; 0: not as BLAS wants it. */
+/* The layout of the last two dimensions; 0: BLAS cannot read it. */
 static int read_matrix(PyArrayObject *x, matrix *found) {
     const int d = PyArray_NDIM(x) - 2;
     const int64_t item = PyArray_ITEMSIZE(x), rows = PyArray_DIM(x, d),
@@ -197,7 +197,7 @@ static int read_matrix(PyArrayObject *x, matrix *found) {
     return 0;
 }
 
-/* The same of any matrix or stack, copied if it must be; NULL: not for us, or an exception. */
+/* The layout of any matrix or stack, copied if need be; NULL: not for BLAS, or an exception. */
 static PyArrayObject *laid_for_us(PyArrayObject *x, matrix *found) {
     if (read_matrix(x, found))
         return (PyArrayObject *)Py_NewRef((PyObject *)x);
@@ -291,10 +291,10 @@ PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
 
 /* ------------------------------------------------------------------ gradients */
 
-/* A matrix with its dimensions changed, borrowed by nobody. */
+/* The transpose of a matrix: a new reference. */
 static PyArrayObject *turned(PyArrayObject *x) { return (PyArrayObject *)PyArray_Transpose(x, NULL); }
 
-/* a @ b, or the same laid out by columns. */
+/* a @ b, in C order or in column order. */
 static PyObject *laid_out(PyArrayObject *a, PyArrayObject *b, int by_columns) {
     if (!by_columns)
         return multiplied(a, b, NULL);
@@ -308,7 +308,7 @@ static PyObject *laid_out(PyArrayObject *a, PyArrayObject *b, int by_columns) {
     return found;
 }
 
-/* Whether a matrix of so many rows, with these strides, lies column by column. */
+/* Whether a matrix of so many rows, with these strides, is in column order. */
 static int by_columns(PyObject *strides, npy_intp rows) {
     if (!PyTuple_CheckExact(strides) || PyTuple_GET_SIZE(strides) != 2)
         return 0;

@@ -1,4 +1,4 @@
-/* Sorting along rows: values and the places they stood at, equal ones as they stood.
+/* Sorting along rows: values and their indices; the sort is stable.
 
    Elements become unsigned keys in the same order (of floats: -0 and 0 are equal, NaN comes last),
    and pairs of key and place are sorted by the digits of the key. */

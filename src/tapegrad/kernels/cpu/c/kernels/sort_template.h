@@ -6,7 +6,7 @@ typedef struct {
 
 #define TOP ((KEY)1 << (8 * sizeof(KEY) - 1))
 
-/* The keys of elements, which are floats or signed integers; `turned`: the largest comes first. */
+/* The keys of elements, which are floats or signed integers; `turned`: in descending order. */
 TG_VERSIONS static void NAMED(keys)(const KEY *restrict x, KEY *restrict keys, int64_t n,
                                     int floats, int turned) {
     const KEY flip = turned ? ~(KEY)0 : 0;

@@ -31,7 +31,7 @@ TG_INLINE int64_t rows_of(int64_t width, double cost) {
 
 TG_INLINE int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* How the rows lie in memory: as the T that is computed with, unless stored_bf16.h says otherwise.
+/* How rows are stored: as the T that is computed with, unless stored_bf16.h says otherwise.
    HALFWAY rounds what PyTorch rounds between two steps. */
 #define STORED T
 #define WIDEN(x) (x)
@@ -63,7 +63,7 @@ TG_INLINE int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
         ADD_UP(total, sums)                                                                        \
     }
 
-/* The same halfway: what is in `total` and `sums` goes on. Parts of a sum are whole blocks, except
+/* Continue a sum: `total` and `sums` hold the state so far. Parts of a sum are whole blocks, except
    for the last one. */
 #define SUM_ON(total, sums, n, reads, value)                                                       \
     {                                                                                              \

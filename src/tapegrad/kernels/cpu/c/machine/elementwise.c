@@ -16,7 +16,7 @@
 #define MANY_ROWS 64
 #define MOST_TENSORS 4       /* whose gradients are wanted together */
 
-enum { BROADCAST, C_ORDER, F_ORDER }; /* how arrays lie */
+enum { BROADCAST, C_ORDER, F_ORDER }; /* layouts of arrays */
 enum { COMPUTED = -1, NOTHING = -2 }; /* an output that is made; a gradient that there is not */
 
 typedef struct {
@@ -105,8 +105,8 @@ static int is_spread(PyArrayObject *x) {
     return 1;
 }
 
-/* Rows behind each other, with gaps between them maybe, as a part of the columns of a matrix has, or
-   expanded in some dimensions, as the gradient of a mean over rows is. */
+/* Rows that follow each other, maybe with gaps between them, as a part of the columns of a matrix
+   has, or expanded in some dimensions, as the gradient of a mean over rows is. */
 static int in_rows(PyArrayObject *x) {
     int64_t inner = PyArray_ITEMSIZE(x);
     if (PyArray_IS_C_CONTIGUOUS(x))
@@ -121,8 +121,8 @@ static int in_rows(PyArrayObject *x) {
     return 1;
 }
 
-/* The index space of arrays that all lie in rows, broadcast, or all in the same dense order; those
-   that are spread fit to any. Results lie as the inputs do, without gaps. */
+/* The index space of arrays that are all in rows, broadcast, or all in the same dense order; those
+   that are spread fit to any. Results have the order of the inputs, without gaps. */
 static int find_space(PyArrayObject *const *arrays, int count, tg_operand *operands, int *dims,
                       int64_t *size, int *flat) {
     PyArrayObject *first = NULL;
@@ -654,7 +654,7 @@ static PyObject *call_formula(PyObject *callable, PyObject *const *args, size_t 
     return PyObject_Vectorcall(self->fallback, args, nargsf, names);
 }
 
-/* formula.into(target, *args): the same, written into `target`; False where it is not for us. */
+/* formula.into(target, *args): run it into `target`; False if there is no program for it. */
 static PyObject *into(PyObject *callable, PyObject *const *args, Py_ssize_t count) {
     Formula *self = (Formula *)callable;
     PyObject *inputs[TG_MOST_OPERANDS], *found[TG_MOST_OPERANDS];
@@ -956,7 +956,7 @@ const tg_program *tg_read_machine(tg_again function, const void *context,
     return g->program;
 }
 
-/* Prepare a program for operands, once: it may be on several tapes, for operands that lie alike. */
+/* Prepare a program for operands, once: several tapes may use it, for operands of the same layout. */
 static int prepare(Program *self, given *g) {
     tg_prepared *made = tg_prepare(g->program, g->operands, g->dims, g->size);
     if (self->prepared) {
@@ -971,7 +971,7 @@ static int prepare(Program *self, given *g) {
     return 0;
 }
 
-/* The same the other way round: fused_tape(program, sizes, operands, kept) puts it on a tape. The
+/* The inverse of describing a call: fused_tape(program, sizes, operands, kept) puts it on a tape. The
    program may be one of another tape, which keeps it as the first thing. */
 int tg_tape_machine(PyObject *said, PyObject *sizes, PyObject *operands, PyObject *kept) {
     if (!PyTuple_Check(sizes) || PyTuple_GET_SIZE(sizes) > TG_MOST_DIMS ||

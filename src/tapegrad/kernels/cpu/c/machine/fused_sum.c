@@ -142,7 +142,7 @@ int tg_tape_summed(tg_again machine, const void *machine_context, tg_again kerne
     if (s.rows * pieces_of(&s) < FEWEST)
         return 0;
     if (!is_kept)
-        s.operands[s.out].data = NULL; /* nobody is to keep that memory */
+        s.operands[s.out].data = NULL; /* that memory is not kept */
     s.divisor = x[0], s.sums = p[1], s.parts = p[2];
     return tg_tape(again, &s, sizeof s, NULL, 0) < 0 ? -1 : 1;
 }

@@ -52,7 +52,7 @@ typedef struct {
 struct tg_prepared {
     const tg_program *program;
     int count; /* operands */
-    int dims;  /* after joining those that lie one behind the other; the last is the row */
+    int dims;  /* after merging contiguous ones; the last is the row */
     int64_t size[TG_MOST_DIMS];
     int64_t stride[TG_MOST_OPERANDS][TG_MOST_DIMS];
     int64_t last[TG_MOST_OPERANDS]; /* strides along the row */
@@ -398,7 +398,7 @@ enum { ADD, SUB, RSUB, MUL, NEITHER }; /* the first or the second of a pair */
 
 static int reads(const planned *step, int r) { return step->a == r || step->b == r || step->c == r; }
 
-/* Whether nobody reads a register after a step. */
+/* Whether no later step reads a register. */
 static int is_dead_after(const plan *p, int at, int r) {
     for (int k = at; k < p->eaches; k++) {
         if (k > at && reads(&p->each[k], r))

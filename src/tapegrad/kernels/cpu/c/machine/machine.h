@@ -67,8 +67,8 @@ typedef struct {
 void tg_machine(const tg_program *program, const tg_operand *operands, int dims,
                 const int64_t *size);
 
-/* The same in two parts: what is the same for operands that lie alike, wherever they are, and all
-   else. NULL: there is nothing to do, or no memory. It is given back by free(). */
+/* tg_machine in two parts: what depends on layouts alone, and what depends on addresses. NULL:
+   there is nothing to do, or no memory. It is given back by free(). */
 typedef struct tg_prepared tg_prepared;
 tg_prepared *tg_prepare(const tg_program *program, const tg_operand *operands, int dims,
                         const int64_t *size);

@@ -366,7 +366,7 @@ static void NAMED(make_plan)(tg_prepared *prepared, const tg_operand *operands) 
             plan->room[out] = (int16_t)plan->rooms++;
             plan->is_number[out] = 1;
             NAMED(do_once)(plan, NAMED(loops)[step->code][0], out, from[0], from[1], from[2], 0);
-            if (step->out < first_other) /* an output is a vector all the same */
+            if (step->out < first_other) /* an output is a vector even if it is one number */
                 plan->each[plan->eaches++] = (planned){(any_loop)NAMED(spread), step->out,
                                                        (uint8_t)out, 0, 0, TG_copy};
             else

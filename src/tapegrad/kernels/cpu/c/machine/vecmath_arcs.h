@@ -42,7 +42,7 @@ TG_INLINE float atan_f32(float x) { return (float)angle((double)x, 1.0); }
 
 TG_INLINE float asin_f32(float x) {
     const double wide = (double)x;
-    return (float)angle(wide, sqrt((1 - wide) * (1 + wide))); /* NaN of what lies outside */
+    return (float)angle(wide, sqrt((1 - wide) * (1 + wide))); /* NaN outside of the domain */
 }
 
 TG_INLINE float acos_f32(float x) {

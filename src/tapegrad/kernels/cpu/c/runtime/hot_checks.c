@@ -91,7 +91,7 @@ PyObject *tg_is_fresh(PyObject *self, PyObject *const *args, Py_ssize_t count) {
                            PyArray_ISBEHAVED(x));
 }
 
-/* lies_as(x, y): both lie in C order, with one shape and the same strides, and x may be written. */
+/* lies_as(x, y): both are in C order, with one shape and the same strides, and x may be written. */
 PyObject *tg_lies_as(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
     if (count != 2 || !PyArray_CheckExact(args[0]) || !PyArray_CheckExact(args[1]))

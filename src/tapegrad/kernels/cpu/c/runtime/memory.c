@@ -53,7 +53,7 @@ static size_t size_of(const void *data) {
     return size;
 }
 
-/* Behind the 0, how much was asked for. */
+/* After the 0: how much was asked for. */
 static void *said_small(char *at, size_t bytes) {
     const size_t header[2] = {0, bytes};
     memcpy(at, header, sizeof header);
@@ -177,7 +177,7 @@ static PyDataMem_Handler functions = {
 
 /* Sizes are powers of two, so that few different ones are kept. */
 void *tg_scratch(size_t bytes) {
-    size_t size = 2 * LARGE; /* what is smaller is malloc's, and lies anywhere */
+    size_t size = 2 * LARGE; /* smaller blocks come from malloc, at any address */
     while (size < bytes + HEADER)
         size *= 2;
     return get(NULL, size - HEADER);
@@ -221,7 +221,7 @@ PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order
     return made;
 }
 
-/* The same with the dtype and shape of another array, whatever they are. */
+/* A new array with the dtype and shape of another one. */
 PyObject *tg_new_like(PyArrayObject *like, NPY_ORDER order) {
     const int is_large = (size_t)PyArray_NBYTES(like) >= LARGE && !tg_is_lending();
     PyObject *before = is_large ? PyDataMem_SetHandler(handler) : NULL;
@@ -269,7 +269,7 @@ static int clear_all(void *context) {
     return 1;
 }
 
-/* zeros(shape, like): the same, cleared. */
+/* zeros(shape, like): a new array of zeros. */
 PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     PyObject *made = tg_empty(self, args, count);
     if (!made)

@@ -20,7 +20,7 @@ typedef void (*tg_kernel)(void **p, const int64_t *n, const double *x);
 #endif
 #define TG_INLINE static inline __attribute__((always_inline))
 
-/* Elements of two vectors by their numbers, which stand in a list; `type` is of integers as wide. */
+/* Elements of two vectors by a list of their numbers; `type` is of integers as wide. */
 #if defined(__clang__)
 #define TG_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else

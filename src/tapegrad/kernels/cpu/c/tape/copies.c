@@ -1,4 +1,4 @@
-/* Copies of bytes between arrays of one dtype, however they lie, alone and on a tape. */
+/* Copies of bytes between arrays of one dtype and any strides, alone and on a tape. */
 
 #include <string.h>
 
@@ -77,8 +77,8 @@ static void copy_part(void *context, int64_t begin, int64_t end) {
              end - begin, c->to_step[0], c->from_step[0], c->bytes);
 }
 
-/* A copy that turns: what lies in a row in the source, along the dimension `turned`, does not in the
-   target. It goes in tiles, so that each line of the cache is fetched once. */
+/* A transposing copy: what is contiguous in the source, along the dimension `turned`, does not in
+   the target. It goes in tiles, so that each line of the cache is fetched once. */
 #define TILE 16
 typedef struct {
     const copy *c;
@@ -161,7 +161,7 @@ static int again(void *context) {
     return 1;
 }
 
-/* The loops of a copy, with dimensions that lie in a row as one; 0: there are too many. */
+/* The loops of a copy, contiguous dimensions merged; 0: there are too many. */
 static int plan(PyArrayObject *to, PyArrayObject *from, copy *c) {
     *c = (copy){PyArray_BYTES(to), PyArray_BYTES(from), PyArray_ITEMSIZE(to), .dims = 0};
     for (int d = 0; d < PyArray_NDIM(to); d++) {
@@ -229,7 +229,7 @@ PyObject *tg_copied(PyObject *self, PyObject *x) {
     return made;
 }
 
-/* room(x): a new array that lies as another one does, with no values yet. */
+/* room(x): a new array with the strides of another one, not initialized. */
 PyObject *tg_room(PyObject *self, PyObject *x) {
     (void)self;
     if (!PyArray_CheckExact(x))
@@ -237,7 +237,7 @@ PyObject *tg_room(PyObject *self, PyObject *x) {
     return tg_new_like((PyArrayObject *)x, NPY_KEEPORDER);
 }
 
-/* dense(x): an array itself if it lies in C order, else a copy that does. */
+/* dense(x): the array itself if it is in C order, else a copy. */
 PyObject *tg_dense(PyObject *self, PyObject *x) {
     if (PyArray_CheckExact(x) && PyArray_IS_C_CONTIGUOUS((PyArrayObject *)x) &&
         PyArray_ISALIGNED((PyArrayObject *)x))

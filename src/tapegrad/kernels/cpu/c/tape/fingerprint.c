@@ -83,8 +83,9 @@ PyObject *tg_fingerprint(PyObject *self, PyObject *x) {
     Py_END_ALLOW_THREADS return PyLong_FromUnsignedLongLong(h);
 }
 
-/* let_go(x): the values of an array that owns its memory are not needed any more. The place stays;
-   what is behind it, all but the ends, is the system's until something is written there again. */
+/* let_go(x): give the pages of an array back to the system: its values are not needed any more. The
+   place stays; what is behind it, all but the ends, is the system's until something is written
+   there again. */
 PyObject *tg_let_go(PyObject *self, PyObject *x) {
     (void)self;
     if (!PyArray_CheckExact(x) || !PyArray_CHKFLAGS((PyArrayObject *)x, NPY_ARRAY_OWNDATA) ||

@@ -12,7 +12,7 @@ static int is_tuple_of(PyObject *entry, Py_ssize_t least) {
     return PyTuple_CheckExact(entry) && PyTuple_GET_SIZE(entry) >= least;
 }
 
-/* 1: every dict has the object under the key; NotImplemented stands for no such key. */
+/* 1: every dict has the object under the key; NotImplemented means that the key is missing. */
 static int entries_hold(PyObject *entries) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries); i++) {
         PyObject *entry = PyList_GET_ITEM(entries, i);
@@ -92,7 +92,7 @@ PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     Py_RETURN_TRUE;
 }
 
-/* only_ours(gradients): whether nobody but a list of (leaf, gradient) and the leaves themselves
+/* only_ours(gradients): whether nothing but a list of (leaf, gradient) and the leaves themselves
    keeps the gradients in it. */
 PyObject *tg_only_ours(PyObject *self, PyObject *gradients) {
     (void)self;

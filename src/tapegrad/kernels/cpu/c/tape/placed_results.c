@@ -1,4 +1,4 @@
-/* Lender: calls a function of Python's whose results are to lie in memory that is there already.
+/* Lender: calls a Python function whose results are placed in memory that exists already.
 
    The first call notes what NumPy asks memory for. Later ones answer the requests that became the
    results with the memory they were told of (`lend`), so that nothing has to be copied there. If a
@@ -193,7 +193,7 @@ PyTypeObject tg_lender_type = {
     .tp_methods = methods,
 };
 
-/* is_at(x, place): whether two arrays are the same elements of the same memory. */
+/* is_at(x, place): whether two arrays view the same elements of the same memory. */
 PyObject *tg_is_at(PyObject *self, PyObject *args) {
     (void)self;
     PyArrayObject *x, *at;

@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD entry *entries;
     Py_ssize_t count, room;
-    char *together; /* where all contexts are, one behind the other; NULL: each by itself */
+    char *together; /* one block with all contexts; NULL: each is allocated by itself */
     PyObject *kept; /* a list: arrays and programs */
     PyObject *checked; /* a list: the arrays that say whether a kernel failed; NULL: none */
 } Tape;
@@ -308,7 +308,7 @@ static int read_ranges(PyObject *table, ranges *r) {
 /* The range that a word points into; -1: none. */
 static Py_ssize_t find(const ranges *r, int64_t word) {
     Py_ssize_t low = 0, high = r->count;
-    while (low < high) { /* the first one that begins behind it */
+    while (low < high) { /* the first one that begins after it */
         const Py_ssize_t middle = (low + high) / 2;
         if (r->rows[3 * middle] <= word)
             low = middle + 1;

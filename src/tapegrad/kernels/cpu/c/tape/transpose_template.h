@@ -1,6 +1,6 @@
 /* For types T, vectors V of L of them, and lanes: whole numbers (INTEGER) of the same size. */
 
-/* L vectors of L elements, turned: blocks of one, two, four … change places. */
+/* L vectors of L elements, transposed: blocks of one, two, four … change places. */
 TG_INLINE void NAMED(turn_square)(V *x) {
 #if defined(__clang__)
     T all[L][L];

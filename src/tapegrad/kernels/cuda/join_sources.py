@@ -1,10 +1,4 @@
-"""What stands before a norm's kernel that does elementwise ops too, and before one that does not.
-
-Behind the norm: TAIL is run on what was standardized, and stores what is to be kept of it; other
-arrays are read by TAIL_READ, at the same time as the norm's input. Before its gradient: PULLED
-makes the gradient that arrives from the one behind an elementwise op, whose input or result it
-computes again. All values are rounded as if they had been in memory.
-"""
+"""`joined.cu`: macros by which a norm's kernel runs elementwise ops too (norm_joins.cu)."""
 
 from __future__ import annotations
 
@@ -12,32 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ....expressions.cuda import FUNCTIONS
-from ..formulas import NUMBERS
+from ...expressions.cuda import FUNCTIONS
+from .formulas import NUMBERS
 
-NO_TAIL = r"""
-#define TAIL_PARAMS
-#define TAIL_TOO
-#define LINE(set, first, scale, shift)
-#define TAIL_READ(at)
-#define TAIL(at, f)
-"""
-NO_PULL = r"""
-#define PULL_PARAMS
-#define PULL_TOO
-#define PULLED(at, f, h, set)
-#define KEEP(at, f)
-"""
-PLAIN = NO_TAIL + NO_PULL
 EVERY = '_Pragma("unroll") for (int c = 0; c < WIDE; c++)'
 PRODUCTS = re.compile(r"[*/]|\b(?!formula|maximum|minimum|sign)\w+\(")
-# A product of one op and the sum of the next must not become one instruction, which rounds once.
-# Nothing is fused with these products, and nobody knows before that `one` is 1.
-SETTLE = r"""
-__device__ __forceinline__ void settle(float& v, float one) { v = __fmul_rn(v, one); }
-__device__ __forceinline__ void settle(double& v, double one) { v = __dmul_rn(v, one); }
-__device__ __forceinline__ void settle(u16& v, float one) {}
-"""
 
 
 def function(name: str, formula: Any) -> str:
@@ -56,13 +29,13 @@ def settled(value: str, formula: Any) -> str:
 
 
 def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
-    """Ops one after the other: formulas, and which of their arguments are the value so far.
+    """A chain of ops after a norm: formulas, and which of their arguments are the value so far.
 
     The others are arrays. Each result may be stored, and once more where there is no formula;
     `line`, if it is given, gets the factors and what is added.
     """
     params, names = [", A* __restrict__ line, A one"], ["line", "one"]
-    functions, reads, does = [FUNCTIONS, SETTLE], [], []
+    functions, reads, does = [FUNCTIONS], [], []
     for i, (formula, is_value) in enumerate(steps):
         store = f"if (to{i}) *(Wide<T>*)(to{i} + (at)) = f;"
         if formula is None:
@@ -90,18 +63,18 @@ def tail(steps: Sequence[tuple[Any, Sequence[bool]]]) -> str:
         "#define TAIL_READ(at) " + " ".join(reads),
         "#define TAIL(at, f) " + " ".join(does),
     ]
-    return "".join(functions) + "\n".join(lines) + "\n" + NO_PULL
+    return "".join(functions) + "\n".join(lines) + "\n"
 
 
 def pull(steps: Sequence[Any], formula: Any) -> str:
-    """The gradient of an op: `formula` of the one behind it and of a value.
+    """The gradient of an op after a norm: `formula` of the incoming gradient and of a value.
 
-    The value is what the ops of `steps` made of what was standardized, by `line`. The gradient may
-    be stored.
+    The value is recomputed: `line` standardizes, then the ops of `steps` run. The gradient may be
+    stored.
     """
     params = [", const A* __restrict__ line, T* __restrict__ kept, A one"]
     names = ["line", "kept", "one"]
-    functions, does = [FUNCTIONS, SETTLE], ["T t;"]
+    functions, does = [FUNCTIONS], ["T t;"]
     does.append("STORE(&t, affine(LOAD(h.v + c), OF(mean, c), by, more));")
     for i, step in enumerate([*steps, formula]):
         functions.append(function(f"step{i}", step))
@@ -121,4 +94,4 @@ def pull(steps: Sequence[Any], formula: Any) -> str:
         f"more = line[SETS + OF_LINE(set, c)]; {' '.join(does)} }}",
         "#define KEEP(at, f) if (kept) *(Wide<T>*)(kept + (at)) = f;",
     ]
-    return "".join(functions) + "\n".join(lines) + "\n" + NO_TAIL
+    return "".join(functions) + "\n".join(lines) + "\n"

@@ -1,135 +1,7 @@
-"""The CUDA C of batch, group and instance norm; that of columns is apart.
+// Batch, group and instance norm.
+#include "norm_joins.cu"
+#include "teams.cu"
 
-Variances come from numbers in registers, sixteen or eight at a time, whose means and squared
-distances are merged: one pass over memory, and no difference of large numbers. Before a source
-stand PRELUDE, MEANINGS and EACH of templates.py, `setting(...)`, and what joins.py says.
-"""
-
-from __future__ import annotations
-
-from .templates import ACCESS
-
-
-def setting(parameter: str, kept: str, wide: int) -> str:
-    """What P (parameters) and S (statistics) are, and how many neighbours move at once."""
-    lines = [f"#define WIDE {wide}"]
-    for letter, kind in (("P", parameter), ("S", kept)):
-        stored, read, write = ACCESS[kind]
-        lines += [
-            f"typedef {stored} {letter};",
-            f"#define LOAD_{letter}(p) {read}",
-            f"#define STORE_{letter}(p, v) {write}",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-TEAMS = r"""
-#define ALL 0xffffffffu
-template <typename X>
-struct alignas(sizeof(X) * WIDE < 16 ? sizeof(X) * WIDE : 16) Wide { X v[WIDE]; };
-template <typename X> __device__ __forceinline__ Wide<X> wide_at(const X* p) {
-    return *(const Wide<X>*)p;
-}
-// A team is a row of the block: a part of a warp, a warp, or all of the block.
-__device__ __forceinline__ int team_width() { return blockDim.x < 32 ? blockDim.x : 32; }
-
-struct Sums { A one, two; };
-__device__ __forceinline__ Sums of_lanes(Sums s, int width) {
-    for (int o = width / 2; o; o >>= 1) {
-        s.one += __shfl_xor_sync(ALL, s.one, o);
-        s.two += __shfl_xor_sync(ALL, s.two, o);
-    }
-    return s;
-}
-__device__ __forceinline__ Sums of_team(Sums s) {
-    __shared__ Sums warps[32];
-    s = of_lanes(s, team_width());
-    if (blockDim.x > 32) {
-        if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = s;
-        __syncthreads();
-        Sums none = {0, 0};
-        s = of_lanes(threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : none, 32);
-        __syncthreads();
-    }
-    return s;
-}
-
-// Of some numbers: how many, their mean, and the sum of their squared distances from it.
-struct Moments { A n, mean, square; };
-__device__ __forceinline__ Moments merged(Moments a, Moments b) {
-    if (b.n == 0) return a;
-    if (a.n == 0) return b;
-    A n = a.n + b.n, d = b.mean - a.mean, share = b.n / n;
-    Moments m = {n, a.mean + d * share, a.square + b.square + d * d * a.n * share};
-    return m;
-}
-template <int N> __device__ __forceinline__ Moments moments(const A (&v)[N]) {
-    A total = 0, square = 0;
-    #pragma unroll
-    for (int i = 0; i < N; i++) total += v[i];
-    A mean = total / N;
-    #pragma unroll
-    for (int i = 0; i < N; i++) { A d = v[i] - mean; square += d * d; }
-    Moments m = {(A)N, mean, square};
-    return m;
-}
-__device__ __forceinline__ Moments of_lanes(Moments m, int width) {
-    for (int o = width / 2; o; o >>= 1) {
-        Moments b = {__shfl_xor_sync(ALL, m.n, o), __shfl_xor_sync(ALL, m.mean, o),
-                     __shfl_xor_sync(ALL, m.square, o)};
-        m = merged(m, b);
-    }
-    // Two lanes merge in two orders, so that they may round apart: all take the first one's.
-    m.mean = __shfl_sync(ALL, m.mean, 0, width);
-    m.square = __shfl_sync(ALL, m.square, 0, width);
-    return m;
-}
-__device__ __forceinline__ Moments of_team(Moments m) {
-    __shared__ Moments warps[32];
-    m = of_lanes(m, team_width());
-    if (blockDim.x > 32) {
-        if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = m;
-        __syncthreads();
-        Moments none = {0, 0, 0};
-        m = of_lanes(threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : none, 32);
-    }
-    return m;
-}
-__device__ __forceinline__ A inverse_of(A var, A eps) { return 1 / sqrt(var + eps); }
-__device__ __forceinline__ A affine(A x, A mean, A scale, A shift) {
-    return fma(x - mean, scale, shift);
-}
-"""
-
-RUNNING = r"""
-// Running statistics follow those of a batch, and batches are counted, where pointers are given.
-#define RUNNING S* means, S* vars, i64* batches, A momentum, A unbiased
-#define RUNNING_TOO means, vars, batches, momentum, unbiased
-__device__ __forceinline__ void follow(RUNNING, unsigned channel, A mean, A var) {
-    if (!means) return;
-    S* m = means + channel; S* v = vars + channel;
-    STORE_S(m, LOAD_S(m) * (1 - momentum) + mean * momentum);
-    STORE_S(v, LOAD_S(v) * (1 - momentum) + var * unbiased * momentum);
-    if (batches && channel == 0) *batches += 1;
-}
-"""
-
-# Running statistics follow those of a batch, which are means, reciprocal deviations, variances.
-FOLLOW = r"""
-extern "C" __global__ void follow(P* __restrict__ mean, P* __restrict__ var,
-        const A* __restrict__ stats, A momentum, A unbiased, int n) {
-    EACH(i, n) {
-        STORE_P(mean + i, LOAD_P(mean + i) * (1 - momentum) + stats[i] * momentum);
-        A spread = stats[2 * n + i] * unbiased;
-        STORE_P(var + i, LOAD_P(var + i) * (1 - momentum) + spread * momentum);
-    }
-}
-"""
-
-SETS = (
-    TEAMS
-    + RUNNING
-    + r"""
 // A set is what is standardized together: `size` elements, in pieces of `length` neighbours. For
 // batch norm that is a channel with a piece per sample, for group norm a group of a sample with a
 // piece per channel. The teams of blockIdx.y take `part` elements each of a set.
@@ -143,7 +15,7 @@ struct Sets {
 #define STEP (blockDim.x * WIDE)
 #define FIRST (start + threadIdx.x * WIDE)
 #define AT_ONCE (WIDE == 4 ? 4 : 8)
-// Of what joins.py says: how many sets have a line, and what the neighbours of a thread share.
+// For joins.cu: how many sets have a line, and what the neighbours of a thread share.
 #define SETS p.count
 #define OF(v, c) v
 #define OF_LINE(set, c) set
@@ -399,5 +271,3 @@ extern "C" __global__ void __launch_bounds__(512) group_back(const T* __restrict
     pull(g, x, w, dx, p, set, start, end, LOAD_S(means + set), inverse, s.one / p.size,
          s.two * inverse * inverse / p.size PULL_TOO);
 }
-"""
-)

@@ -1,60 +1,21 @@
-"""The CUDA C of float32 matrix products on tensor cores, with the accuracy of float32.
+// Float32 matrix products on tensor cores, with the accuracy of float32.
+//
+// A tensor core reads 11 bits of each factor and truncates where it adds. So each number is split
+// into two parts of 11 bits, high and low, and a product is low*high + high*low + high*high; and
+// only runs of 16 products are added inside the tensor cores: their sums are added to the running
+// total by ordinary additions, which round.
+//
+// A block makes BM x BN of the result, each of its warps 64 x 32. Defined are MIN_BLOCKS, STAGES,
+// A_ALONG_K and B_ALONG_K too, and TOGETHER: 2 to let the loads for the next 16 k overlap the
+// products, where registers allow it.
+//
+// The numbers of the factors go to threads in an order that suits memory, not the order in which
+// the instruction counts: any order of k is right if it is the same for both factors, and any order
+// of rows and columns if the results are stored accordingly. A thread is `lane = 4 * g + t`. Of 32
+// rows (or columns) by 16 k it holds those with row / 4 == spread(g) and k / 4 == t: 4 x 4 numbers,
+// which are four 16-byte loads whichever way the factor lies, without bank conflicts.
+#include "instructions.cu"
 
-A tensor core reads 11 bits of each factor and truncates where it adds. So each number is split into
-two parts of 11 bits, high and low, and a product is low*high + high*low + high*high; and only runs
-of 16 products are added inside the tensor cores: their sums are added to the running total by
-ordinary additions, which round.
-
-`PRODUCT` expects BM, BN, MIN_BLOCKS, STAGES, A_ALONG_K and B_ALONG_K to be defined before it, and
-TOGETHER: 2 to let the loads for the next 16 k overlap the products, where registers allow it.
-"""
-
-from __future__ import annotations
-
-# What the rest needs of PTX.
-INSTRUCTIONS = r"""
-#ifndef EMULATED
-typedef long long i64;
-#define DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
-// d += a b: 16x8 += 16x8 by 8x8, of which the tensor core reads the upper 19 bits of each number.
-__device__ __forceinline__ void mma_tf32(
-        float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-// Start a copy of 16 bytes, of which only the first `bytes` are read; the others become zeros.
-__device__ __forceinline__ void copy_async(void* shared, const void* global, int bytes) {
-    unsigned to = (unsigned)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 :: "r"(to), "l"(global), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void copy_commit() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-// To double and back, of subnormal numbers too, which CuPy has all other code take for zero.
-__device__ __forceinline__ double widened(float x) {
-    double d; asm("cvt.f64.f32 %0, %1;" : "=d"(d) : "f"(x)); return d;
-}
-__device__ __forceinline__ float narrowed(double x) {
-    float f; asm("cvt.rn.f32.f64 %0, %1;" : "=f"(f) : "d"(x)); return f;
-}
-// Wait until all but the newest N groups of copies have landed.
-template <int N> __device__ __forceinline__ void copy_wait() {
-    asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory");
-}
-#endif
-"""
-
-# A block makes BM x BN of the result, each of its warps 64 x 32.
-#
-# The numbers of the factors go to threads in an order that suits memory, not the order in which the
-# instruction counts: any order of k is right if it is the same for both factors, and any order of
-# rows and columns if the results are stored accordingly. A thread is `lane = 4 * g + t`. Of 32 rows
-# (or columns) by 16 k it holds those with row / 4 == spread(g) and k / 4 == t: 4 x 4 numbers, which
-# are four 16-byte loads whichever way the factor lies, without bank conflicts.
-PRODUCT = r"""
 #define BK 32
 #define THREADS (BM * BN / 64)
 #define EVERY _Pragma("unroll")
@@ -227,7 +188,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) product(
         }
         copy_commit();
         const float* piece = shared + reading * stage_size;
-#pragma unroll TOGETHER
+        constexpr int together = TOGETHER;  // nvcc does not expand words in a pragma
+#pragma unroll together
         for (int panel = 0; panel < 2; panel++) {
             multiply<Left, Right>(
                 piece, warp_row, piece + Left::SIZE, warp_column, panel, total);
@@ -283,19 +245,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) product(
         *to = narrowed(sum);
     }
 }
-"""
-
-# The shares' results, added up in their order.
-SUM = r"""
-typedef long long i64;
-extern "C" __global__ void add_shares(
-        const float* __restrict__ parts, const float* __restrict__ bias, float* __restrict__ out,
-        i64 size, int n, int shares) {
-    i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;
-    if (i >= size) return;
-    float sum = parts[i];
-#pragma unroll 4
-    for (int s = 1; s < shares; s++) sum += parts[s * size + i];
-    out[i] = bias ? sum + bias[i % n] : sum;
-}
-"""

@@ -1,23 +1,12 @@
-"""The CUDA C of convolutions with one channel to a group: of one or two dimensions, not dilated.
+// Convolutions with one channel to a group: of one or two dimensions, not dilated.
+//
+// A block takes a tile of one plane, or of several small ones. The part of the image that the tile
+// reads is put into shared memory once, with zeros around it; a thread then makes DOWN places below
+// each other, so that a row that it has read is used for all of them. Kernel (KY, KX) and strides
+// (SY, SX) are known to the compiler.
+#include "windows.cu"
 
-A block takes a tile of one plane, or of several small ones. What the tile meets is put into shared
-memory once, with zeros around it; a thread then makes DOWN places below each other, so that a row
-that it has read serves all of them. Kernel (KY, KX) and strides (SY, SX) are known to the compiler.
-Before the source stand those of templates.py.
-"""
-
-from __future__ import annotations
-
-from .conv import WINDOWS
-
-THREADS = 256
-
-DEPTHWISE = (
-    WINDOWS
-    + r"""
-#ifndef EMULATED
 #define DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
-#endif
 #define THREADS 256
 #define TAPS (KY * KX)
 // `width` places across, `groups` times DOWN places down, of `planes` planes; what they meet are
@@ -252,5 +241,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) depthwise_weight(const T* 
         parts[((i64)blockIdx.y * features + o) * TAPS + threadIdx.x] = sum;
     }
 }
-"""
-)

@@ -1,22 +1,17 @@
-"""The CUDA C of recurrent layers: all steps of a layer in one launch, and in one back.
+// Recurrent layers: all steps of a layer in one launch, and in one back.
+//
+// A block owns some units of the state and keeps their part of the weights in shared memory.
+// Between two steps all blocks wait for each other, so all of them have to run at once (a
+// cooperative launch). A warp has a part of every product's length: 8 times 4 of its threads have 4
+// rows and a quarter of the columns each (forward) or of the length (back). `formula.cu` has the
+// function `logistic`.
+// - KIND: 0 for an LSTM, 1 for a GRU, 2 for tanh, 3 for relu; GATES: matrices of the weight
+// - U: columns of a thread; UNITS: units of a block; LONG: columns of the states that are read at
+//   once
+// - LONG_BACK: columns of each quarter of the gradients that are read at once
+#include "prelude.cu"
+#include "formula.cu"
 
-A block owns some units of the state and keeps their part of the weights in shared memory. Between
-two steps all blocks wait for each other, so all of them have to run at once (a cooperative launch).
-A warp has a part of every product's length: 8 times 4 of its threads have 4 rows and a quarter of
-the columns each (forward) or of the length (back).
-
-Before it stand PRELUDE, MEANINGS and EACH of templates.py, the function `logistic`, and
-- KIND: 0 for an LSTM, 1 for a GRU, 2 for tanh, 3 for relu; GATES: matrices of the weight
-- U: columns of a thread; UNITS: units of a block; LONG: columns of the states that are read at once
-"""
-
-from __future__ import annotations
-
-ROWS = 32  # sequences that a block works on at a time
-WARPS = 8
-LONG_BACK = 64  # columns of each quarter of the gradients that are read at once
-
-RECURRENT = r"""
 #define ROWS 32
 #define WARPS 8
 #define WIDTH_BACK (4 * LONG_BACK + 4)
@@ -268,4 +263,3 @@ extern "C" __global__ void __launch_bounds__(256) steps_back(const A* __restrict
         __syncthreads();
     }
 }
-"""

@@ -1,29 +1,16 @@
-"""The CUDA C of convolutions in TF32 on Hopper's tensor cores, which read one factor from shared
-memory by themselves and the other from registers.
+// Convolutions in TF32 on Hopper's tensor cores, which read one factor from shared memory by
+// themselves and the other from registers.
+//
+// The factor in registers may lie anywhere: images are read as they are, at the distance of a tap,
+// and places outside are read from a zero after each channel. So a block has all that its places
+// need in shared memory once, for all taps. PITCH: how far apart channels lie in shared memory.
+// PLACES or WEIGHTS is defined: what is made.
+#include "windows.cu"
+#include "instructions.cu"
 
-That one can lie as it likes: images are read as they are, at the distance that a tap has, and what
-lies outside is read from a zero behind each channel. So a block has what its places meet in shared
-memory once, for all taps. Before these stand PRELUDE, MEANINGS and EACH of templates.py, WINDOWS of
-conv.py, INSTRUCTIONS of products.py, and
-- PITCH: how far apart channels lie in shared memory
-- before PLACES: BN, features that a block makes; GROUPS of four warps, with 64 places each
-- before WEIGHTS: BQ, places that a block multiplies at a time
-"""
-
-from __future__ import annotations
-
-DEPTH = 32  # channels, or places, in a row of 128 bytes
-GROUP = 64  # places that four warps make
-SIDE = 64  # features, and channels, of a block's part of the weights' gradient
-STAGES = 4  # pieces of weights in shared memory
-AT_ONCE, WEIGHT_STAGES, WEIGHT_GROUPS = 64, 3, 3
-MOST_TAPS = 27  # one bit each
-
-HOPPER = r"""
 #define EVERY _Pragma("unroll")
 #define BK 32
 
-#ifndef EMULATED
 __device__ __forceinline__ unsigned address(const void* shared) {
     return (unsigned)__cvta_generic_to_shared(shared);
 }
@@ -65,7 +52,6 @@ __device__ __forceinline__ void mma_wide(float (&d)[64], const unsigned (&a)[4],
         : D16(0), D16(16), D16(32), D16(48)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
-#endif
 // How the tensor cores are told of rows of 128 bytes, in groups of eight.
 __device__ __forceinline__ unsigned long long described(unsigned at) {
     return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | (1024ull >> 4) << 32
@@ -167,9 +153,10 @@ __device__ __forceinline__ unsigned seen(const Cut* from, const Taps& taps, cons
 __device__ __forceinline__ int linear(const Cut* sizes, const int* at) {
     return (at[0] * (int)sizes[1].by + at[1]) * (int)sizes[2].by + at[2];
 }
-"""
 
-PLACES = r"""
+#ifdef PLACES
+// y from x, or x from y (hopper.cu). BN: features that a block makes; GROUPS: groups of four warps,
+// with 64 places each.
 #define THREADS (128 * GROUPS)
 #define BP (64 * GROUPS)
 #define STAGES 4
@@ -310,9 +297,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4 / GROUPS) convolve_wide(
         }
     }
 }
-"""
+#endif
 
-WEIGHTS = r"""
+#ifdef WEIGHTS
+// The gradient of the weights (hopper.cu). BQ: places that a block multiplies at a time.
 #define EACH_GROUP 3
 #define GROUPS 3
 #define THREADS (128 * GROUPS)
@@ -440,4 +428,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) to_weights_wide(
         }
     }
 }
-"""
+#endif

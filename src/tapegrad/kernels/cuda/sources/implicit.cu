@@ -1,19 +1,13 @@
-"""The CUDA C of convolutions on tensor cores in TF32, gathering windows in shared memory alone.
+// Convolutions on tensor cores in TF32, gathering windows in shared memory alone.
+//
+// One tap of the kernel at a time: then a column's place in the image is looked up once for many
+// channels, which are evenly spaced.
+// - BM: rows of the result that a block makes; BN: columns; DOWN: warps among which the rows go
+// - STAGES: pieces that are read ahead; AT_ONCE: taps that a block makes weights' gradients for
+// - BACK: 0 to make y from x, 1 to make x from y; FULL: whether sizes are multiples of the pieces'
+#include "windows.cu"
+#include "instructions.cu"
 
-One tap of the kernel at a time: then a column's place in the image is looked up once for many
-channels, which lie evenly. Before it stand PRELUDE, MEANINGS and EACH of templates.py, WINDOWS of
-conv.py, INSTRUCTIONS of products.py, and
-- BM: rows of the result that a block makes; BN: columns; DOWN: warps among which the rows go
-- STAGES: pieces that are read ahead; AT_ONCE: taps that a block makes weights' gradients for
-- BACK: 0 to make y from x, 1 to make x from y; FULL: whether sizes are multiples of the pieces'
-"""
-
-from __future__ import annotations
-
-DEPTH = 32  # of a piece
-TURNED = 4096  # elements that a block brings into another order
-
-IMPLICIT = r"""
 #define BK 32
 #define TURNED 4096
 #define THREADS 256
@@ -23,7 +17,6 @@ IMPLICIT = r"""
 #define B_PITCH (BN + 8)
 #define EVERY _Pragma("unroll")
 
-#ifndef EMULATED
 // Start a copy of 4 bytes to an address in shared memory, or of a zero if `bytes` is 0.
 __device__ __forceinline__ void copy_one(unsigned to, const void* global, int bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
@@ -32,7 +25,6 @@ __device__ __forceinline__ void copy_one(unsigned to, const void* global, int by
 __device__ __forceinline__ unsigned address(const void* shared) {
     return (unsigned)__cvta_generic_to_shared(shared);
 }
-#endif
 __device__ __forceinline__ unsigned bits_of(float x) { return __float_as_uint(x); }
 
 // totals += the rows and columns of a warp in a piece. A lies along k; so does B if ALONG_K.
@@ -303,4 +295,3 @@ extern "C" __global__ void weights_end(const float* __restrict__ parts, float* _
     for (int i = threadIdx.x; i < own * taps; i += blockDim.x)
         out[((i64)blockIdx.x * channels + first) * taps + i] = turned[i];
 }
-"""

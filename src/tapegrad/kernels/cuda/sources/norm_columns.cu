@@ -1,17 +1,10 @@
-"""The CUDA C of batch norm where channels lie next to each other: they are the columns of a matrix.
+// Batch norm where channels are next to each other: they are the columns of a matrix.
+//
+// A block takes 32 of them (or fewer: a thread has WIDE), and of the rows `part` many. All else is
+// as in norm_sets.cu.
+#include "norm_joins.cu"
+#include "teams.cu"
 
-A block takes 32 of them (or fewer: a thread has WIDE), and of the rows `part` many. All else is as
-in norms.py.
-"""
-
-from __future__ import annotations
-
-from .norms import RUNNING, TEAMS
-
-COLUMNS = (
-    TEAMS
-    + RUNNING
-    + r"""
 struct Matrix { unsigned rows, columns, part; };
 #define ACROSS 32
 #define DOWN 32
@@ -274,5 +267,3 @@ extern "C" __global__ void __launch_bounds__(512) back_apply(const T* __restrict
     Kept k = kept_of(stats, more, p, column, inside, eps);
     finish(g, x, w, dx, dw, db, training, p, column, start, end, s, k PULL_TOO);
 }
-"""
-)

@@ -1,22 +1,10 @@
-"""The CUDA C of the optimizers that look at whole matrices: Adafactor and Muon.
+// Optimizers that look at whole matrices: Adafactor and Muon.
+//
+// One launch works on many tensors (LIMIT at most): each has some of the blocks, and `first_…`
+// holds the first ones. Numbers that all elements share are found in double precision, as on the
+// host. ADAFACTOR or MUON is defined.
+#include "tensors.cu"
 
-One launch works on many tensors: each has some of the blocks, and `first_…` holds the first ones.
-Numbers that all elements share are found in double precision, as on the host. Before these stand
-PRELUDE, MEANINGS and EACH of templates.py.
-"""
-
-from __future__ import annotations
-
-from .optim import KEPT
-
-THREADS = 256
-LINE = 1024  # elements of a vector that a warp takes, as if they were a row
-
-FRAME = (
-    KEPT
-    + r"""
-#define THREADS 256
-#define LIMIT %(limit)d
 __device__ __forceinline__ int which(const int* first, int count) {
     int low = 0, high = count - 1, block = blockIdx.x;
     while (low < high) {
@@ -44,14 +32,13 @@ template <typename Launch> __device__ __forceinline__ double total(const Launch&
 }
 // As Python's max: what is no number does not count.
 __device__ __forceinline__ double at_least(double least, double x) { return x > least ? x : least; }
-"""
-)
 
-# A tensor of `n` elements is a stack of matrices of `rows` and `columns`, or a vector without
-# columns, whose mean squares lie in `rows_at`. Four kernels, one after the other.
-ADAFACTOR = (
-    FRAME
-    + r"""
+#ifdef ADAFACTOR
+// Adafactor: four kernels, one after the other.
+//
+// A tensor of `n` elements is a stack of matrices of `rows` and `columns`, or a vector without
+// columns, whose mean squares are in `rows_at`. LINE: elements of a vector that a warp takes, as if
+// they were a row.
 struct Numbers { double lr, step; };
 struct Options { double beta2_decay, eps1, eps2, d, weight_decay, maximize; };
 struct Launch {
@@ -71,7 +58,7 @@ __device__ __forceinline__ i64 lines(const Launch& l, int k) {
 // Mean squares of rows, or of the elements of a vector, and parts of the parameters' squares.
 extern "C" __global__ void __launch_bounds__(THREADS) squares(const __grid_constant__ Launch l,
         double* __restrict__ parts) {
-    int k = which(l.first_row, l.count), lane = threadIdx.x %% 32, width = l.columns[k];
+    int k = which(l.first_row, l.count), lane = threadIdx.x % 32, width = l.columns[k];
     i64 line = (blockIdx.x - l.first_row[k]) * (i64)(THREADS / 32) + threadIdx.x / 32;
     A part = fresh(l), square = 0, own = 0;
     const T *p = (const T*)l.p[k], *g = (const T*)l.g[k];
@@ -122,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) columns(const __grid_const
         return;
     }
     j -= matrices;
-    int groups = (width + 31) / 32, c = j %% groups * 32 + threadIdx.x;
+    int groups = (width + 31) / 32, c = j % groups * 32 + threadIdx.x;
     const T* g = (const T*)l.g[k] + (i64)(j / groups) * rows * width;
     A sum = 0;
     if (c < width) for (int r = threadIdx.y; r < rows; r += 8) {
@@ -143,7 +130,7 @@ __device__ __forceinline__ A step_of(const Launch& l, int k, i64 i, A least, con
     if (width) {
         i64 row = i / width, matrix = row / l.rows[k];
         square = LOAD((const T*)l.rows_at[k] + row)
-            * LOAD((const T*)l.columns_at[k] + matrix * width + i %% width)
+            * LOAD((const T*)l.columns_at[k] + matrix * width + i % width)
             / means[l.first_mean[k] + matrix];
     } else {
         square = LOAD((const T*)l.rows_at[k] + i);
@@ -180,13 +167,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) update(const __grid_consta
 }
 // After a captured step.
 extern "C" __global__ void next_numbers(Numbers* at) { at->step += 1; }
-"""
-)
+#endif
 
-# Matrices of bfloat16 lie in one array, at `place`, those with more rows than columns turned.
-MUON = (
-    FRAME
-    + r"""
+#ifdef MUON
+// Muon: matrices of bfloat16 are in one array, at `place`, those with more rows than columns
+// transposed.
 struct Numbers { double lr; };
 struct Options { double momentum, nesterov, eps, weight_decay; };
 struct Launch {
@@ -198,7 +183,7 @@ struct Launch {
 };
 __device__ __forceinline__ i64 turned(const Launch& l, int k, i64 i) {
     int rows = l.rows[k], width = l.columns[k];
-    return l.place[k] + (rows > width ? i %% width * rows + i / width : i);
+    return l.place[k] + (rows > width ? i % width * rows + i / width : i);
 }
 // The mean of the gradients moves on; what it says goes to `x`, and parts of its squares.
 extern "C" __global__ void __launch_bounds__(THREADS) momentum(const __grid_constant__ Launch l,
@@ -250,10 +235,4 @@ extern "C" __global__ void __launch_bounds__(THREADS) update(const __grid_consta
         STORE(p + i, LOAD(&t) - size * (A)from_bfloat16(x[turned(l, k, i)]));
     }
 }
-"""
-)
-
-
-def source(program: str, limit: int) -> str:
-    """One of the two, for as many tensors as fit into a launch."""
-    return program.replace("LINE", str(LINE)) % {"limit": limit}
+#endif

@@ -1,13 +1,11 @@
-"""The CUDA C of numbers that are drawn by rejection: Poisson, binomial and gamma; and rrelu's.
+// Numbers that are drawn by rejection: Poisson, binomial and gamma; and rrelu's.
+//
+// How many words such a number takes depends on the words, so a thread reads its words one by one.
+// The formulas are those of PyTorch's kernels and of curand, down to where they round: `narrow` is
+// what arithmetic of half precision does after each step, and constants are double where theirs
+// are.
+#include "philox.cu"
 
-How many words such a number takes depends on the words, so a thread reads its words one by one. The
-formulas are those of PyTorch's kernels and of curand, down to where they round: `narrow` is what
-arithmetic of half precision does after each step, and constants are double where theirs are.
-"""
-
-from __future__ import annotations
-
-STREAM = r"""
 __device__ __forceinline__ A narrow(A v) { T t; STORE(&t, v); return LOAD(&t); }
 __device__ __forceinline__ float ln(float x) { return logf(x); }
 __device__ __forceinline__ double ln(double x) { return log(x); }
@@ -55,9 +53,8 @@ struct Stream {
 };
 // A thread to a number, whatever the launch: number i has the words of thread i.
 #define NUMBERS(i) BEGIN for (i64 i = thread; i < n; i += threads)
-"""
 
-POISSON = r"""
+#ifdef POISSON
 // log((k - 1)!) by Stirling's series.
 __device__ __forceinline__ double log_factorial(double k) {
     if (k <= 8) return lgamma(k);
@@ -111,9 +108,9 @@ extern "C" __global__ void poisson(const T* __restrict__ rates, T* __restrict__ 
         STORE(y + i, (A)k);
     }
 }
-"""
+#endif
 
-GAMMA = r"""
+#ifdef GAMMA
 // Marsaglia and Tsang; shapes below one are raised by one, and the number is scaled down.
 __device__ __forceinline__ A gamma_of(Stream& s, A shape) {
     A scale = 1;
@@ -144,9 +141,9 @@ extern "C" __global__ void standard_gamma(const T* __restrict__ shapes, T* __res
         STORE(y + i, least > found ? least : found);
     }
 }
-"""
+#endif
 
-BINOMIAL = r"""
+#ifdef BINOMIAL
 __constant__ A TAILS[10] = {
     (A)0.0810614667953272, (A)0.0413406959554092, (A)0.0276779256849983, (A)0.02079067210376509,
     (A)0.0166446911898211, (A)0.0138761288230707, (A)0.0118967099458917, (A)0.0104112652619720,
@@ -214,10 +211,10 @@ extern "C" __global__ void binomial(const T* __restrict__ counts, const T* __res
         }
     }
 }
-"""
+#endif
 
-# rrelu's slopes: every number draws, but those above zero have one.
-SLOPES = r"""
+#ifdef SLOPES
+// The slopes of rrelu.
 const int PER = sizeof(A) == 8 ? 2 : 4;
 extern "C" __global__ void slopes(const T* __restrict__ x, T* __restrict__ y, double lower,
                                   double range, START, i64 n) {
@@ -231,6 +228,4 @@ extern "C" __global__ void slopes(const T* __restrict__ x, T* __restrict__ y, do
         }
     }
 }
-"""
-
-PARTS = {"poisson": POISSON, "standard_gamma": GAMMA, "binomial": BINOMIAL, "slopes": SLOPES}
+#endif

@@ -1,15 +1,6 @@
-"""The CUDA C of rms norm: a team has a row in registers, HELD times WIDE elements in each thread.
+// Rms norm: a team has a row in registers, HELD times WIDE elements in each thread.
+#include "teams.cu"
 
-Before it stand PRELUDE, MEANINGS and EACH of templates.py, and WIDE and HELD.
-"""
-
-from __future__ import annotations
-
-from .norms import TEAMS
-
-RMS = (
-    TEAMS
-    + r"""
 #define EVERY(c) _Pragma("unroll") for (int c = 0; c < WIDE; c++)
 #define HOLDING(i) _Pragma("unroll") for (int i = 0; i < HELD; i++)
 #define COLUMN(i) ((i * blockDim.x + threadIdx.x) * WIDE)
@@ -95,5 +86,3 @@ extern "C" __global__ void __launch_bounds__(512) rms_back(const T* __restrict__
         }
     }
 }
-"""
-)

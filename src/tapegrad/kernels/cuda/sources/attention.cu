@@ -1,41 +1,11 @@
-"""The CUDA C of attention: scores live in registers only, in blocks of queries times keys.
+// Attention: scores are in registers only, in blocks of queries times keys.
+//
+// Four warps have 16 rows each of a block of 64 (ROWS); the other side comes in tiles of fewer
+// rows: KEYS, or QUERIES. KIND: 0 for float32, 1 for float16, 2 for bfloat16. WIDTH: that of a head
+// in shared memory, where narrower ones end in zeros.
+#include "prelude.cu"
 
-Four warps have 16 rows each of a block of 64; the other side comes by in tiles of fewer rows.
-Before SOURCE stand PRELUDE and MEANINGS of templates.py and `setting(...)`.
-"""
-
-from __future__ import annotations
-
-ROWS = 64  # of a block: queries, or keys in `attend_back_keys`
-THREADS = 128
-NAMES = ("attend", "attend_back_queries", "attend_back_keys")
-CODES = {"float32": 0, "float16": 1, "bfloat16": 2}
-
-
-# By width of a head in shared memory (narrower ones end in zeros): rows of a tile of keys, and of a
-# tile of queries (fewer, as `attend_back_keys` has two sums in registers).
-SIZES = {32: (64, 32), 64: (64, 32), 128: (32, 16), 256: (16, 16)}
-
-
-def setting(kind: str, width: int) -> str:
-    keys, queries = SIZES[width]
-    return (
-        f"#define KIND {CODES[kind]}\n#define WIDTH {width}\n#define ROWS {ROWS}\n"
-        f"#define THREADS {THREADS}\n#define KEYS {keys}\n#define QUERIES {queries}\n"
-    )
-
-
-def shared_memory(width: int, item: int) -> tuple[int, int, int]:
-    """Bytes that a block of each kernel needs, in the order of NAMES."""
-    keys, queries = SIZES[width]
-    step = width * item + 16
-    back_keys = (2 * ROWS + 4 * queries) * step + 2 * queries * 12
-    return (ROWS + 2 * keys) * step, 2 * (ROWS + keys) * step, back_keys
-
-
-INSTRUCTIONS = r"""
 typedef unsigned char byte;
-#ifndef EMULATED
 #define DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
 __device__ __forceinline__ unsigned shared_address(const void* p) {
     return (unsigned)__cvta_generic_to_shared(p);
@@ -88,10 +58,7 @@ __device__ __forceinline__ unsigned packed(float first, float second) {
 #endif
     return r;
 }
-#endif
-"""
 
-PARTS = r"""
 #define ITEM ((int)sizeof(T))
 #define STEP (WIDTH * ITEM + 16)  // bytes from row to row in shared memory: no two in one bank
 #define WIDE (WIDTH / 8)
@@ -338,9 +305,7 @@ template <int N> __device__ __forceinline__ void advance(Softmax& state, float (
     }
 }
 __device__ __forceinline__ float inverse(float total) { return total == 0 ? 0 : 1 / total; }
-"""
 
-KERNELS = r"""
 extern "C" __global__ void BOUNDS(4) attend(const T* __restrict__ query,
         const T* __restrict__ key, const T* __restrict__ value, const T* __restrict__ mask,
         T* __restrict__ out, const Plan plan) {
@@ -514,6 +479,3 @@ extern "C" __global__ void BOUNDS(KIND ? 4 : 3) attend_back_keys(
     store(to_key + start(plan, TO_KEY), TO_KEY, to_k, first, plan.keys, scale, plan);
     store(to_value + start(plan, TO_VALUE), TO_VALUE, to_v, first, plan.keys, one, plan);
 }
-"""
-
-SOURCE = INSTRUCTIONS + PARTS + KERNELS

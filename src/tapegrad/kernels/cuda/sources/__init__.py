@@ -1,1 +1,0 @@
-"""CUDA C, as text."""
