@@ -19,6 +19,7 @@ _HOMES: dict[str, str] = {
     "live": "_live",
     "memory": "_memory",
     "program": "_program",
+    "record": "_runs.recorder",
     "summary": "_summary",
     "trace_backward": "trace",
     "trace_ops": "_ops",
