@@ -24,7 +24,9 @@ without it was cut off.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import hashlib
+import importlib
 import io
 import json
 import linecache
@@ -38,6 +40,9 @@ import weakref
 import zlib
 from collections.abc import Iterable
 from typing import Any
+
+if __name__ == "__main__" and sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
+    del sys.path[0]  # beside this file there may be others with the names of Python's own modules
 
 import numpy as np
 
@@ -56,6 +61,7 @@ MARK = struct.Struct("<BBHIdQ")  # kind, what, unused, number, seconds since the
 RANDOM = struct.Struct("<BBHQ")
 NOTE = struct.Struct("<BBHII")  # kind, unused, unused, text, line
 NONE = 0xFFFFFFFF  # a string or value that is not there
+NOTHING = SUMMARY.pack(*[0] * 3, *[0.0] * 12)  # of a tensor that has no values to look at
 FORWARD, BACKWARD, OPTIMIZER = 0, 1, 2  # phases
 STEPPED, BEGAN_BACKWARD, SAID = 0, 1, 2  # what a MARK says
 RANDOM_OP, WRITES = 1, 2  # flags of an OP
@@ -64,6 +70,15 @@ MOST_KNOWN = 1 << 16  # values that are recognised when they come again
 MOST_VALUES = 1 << 16  # values of one op
 SEPARATOR = "\x1f"  # between file, line, function and text of a line
 
+
+# Ops whose results are whatever was in the memory, and ops that do not read what they overwrite.
+UNDEFINED = frozenset(
+    "empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_".split()
+)
+OVERWRITES = frozenset(
+    """bernoulli_ cauchy_ copy_ exponential_ fill_ geometric_ log_normal_ normal_ random_ set_
+    uniform_ zero_""".split()
+)
 
 # ---------------------------------------------------------------------- values
 
@@ -444,6 +459,92 @@ class Paths:
         return None if known is None or known[0]() is not t else known[1]
 
 
+class Notes:
+    """Wraps the calls that change a run without an op: seeds, modes, options, frozen layers."""
+
+    def __init__(self, library: Any, tell: Any) -> None:
+        self.library = library
+        self.tell = tell  # called with the text of a note
+        self.depth = 0
+        self.undo: list[tuple[Any, str, Any]] = []
+
+    def install(self) -> None:
+        library = self.library
+        seeds = [library, library.random]
+        for owner in seeds:
+            self.wrap(owner, "manual_seed", lambda args, kwargs: f"manual_seed({first(args, kwargs)})")
+        self.wrap(library.nn.Module, "train", self.of_train)
+        self.wrap(library.nn.Module, "requires_grad_", self.of_requires_grad)
+        self.wrap(library.Tensor, "requires_grad_", self.of_requires_grad)
+        self.wrap(library.optim.Optimizer, "__init__", self.of_optimizer)
+        schedules = library.optim.lr_scheduler
+        for kind in (schedules.LRScheduler, schedules.ReduceLROnPlateau):
+            if "step" in vars(kind):
+                self.wrap(kind, "step", self.of_schedule)
+        self.wrap_property(library.Tensor)
+
+    def remove(self) -> None:
+        while self.undo:
+            owner, name, before = self.undo.pop()
+            if before is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+
+    def wrap(self, owner: Any, name: str, spell: Any) -> None:
+        original = getattr(owner, name)
+        self.undo.append((owner, name, vars(owner).get(name)))
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.depth += 1
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                self.depth -= 1
+            if not self.depth:
+                self.tell(spell(args, kwargs))
+            return result
+
+        setattr(owner, name, call)
+
+    def wrap_property(self, owner: Any) -> None:
+        original = getattr(owner, "requires_grad")  # noqa: B009 - the descriptor of the class
+
+        def assign(t: Any, value: Any) -> None:
+            changes = bool(value) != original.__get__(t)
+            original.__set__(t, value)
+            if changes and not self.depth:
+                self.tell(f"requires_grad = {value}")
+
+        self.undo.append((owner, "requires_grad", vars(owner).get("requires_grad")))
+        owner.requires_grad = property(original.__get__, assign)
+
+    @staticmethod
+    def of_train(args: Any, kwargs: Any) -> str:
+        mode = args[1] if len(args) > 1 else kwargs.get("mode", True)
+        return f"{type(args[0]).__name__}.{'train' if mode else 'eval'}()"
+
+    @staticmethod
+    def of_requires_grad(args: Any, kwargs: Any) -> str:
+        wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
+        return f"requires_grad_({wanted})"
+
+    @staticmethod
+    def of_optimizer(args: Any, kwargs: Any) -> str:
+        return f"{type(args[0]).__name__}({spelled_options(args[0].defaults)})"
+
+    @staticmethod
+    def of_schedule(args: Any, kwargs: Any) -> str:
+        rates = [group["lr"] for group in args[0].optimizer.param_groups]
+        told = ", ".join(f"{float(rate):.9g}" for rate in rates)
+        return f"{type(args[0]).__name__}.step(): lr={told}"
+
+
+def first(args: Any, kwargs: Any) -> Any:
+    return next(iter((*args, *kwargs.values())), "")
+
+
 # ---------------------------------------------------------------------- torch
 
 
@@ -471,7 +572,7 @@ def make_mode(torch: Any, recorder: Any) -> Any:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            if not recorder.is_on() or recorder.in_node():
+            if func.namespace == "profiler" or not recorder.is_on() or recorder.in_node():
                 return func(*args, **kwargs)
             return recorder.run(func, args, kwargs)
 
@@ -510,7 +611,8 @@ class record:
     def __enter__(self) -> record:
         torch = self.torch
         self.stream = Stream(self.path, head_of(torch, self.filter.spelled()))
-        nn, optim = torch.nn.modules.module, torch.optim.optimizer
+        nn = importlib.import_module("torch.nn.modules.module")
+        optim = importlib.import_module("torch.optim.optimizer")
         self.handles = [
             nn.register_module_forward_pre_hook(self.enter_module),
             nn.register_module_forward_hook(self.leave_module, always_call=True),
@@ -521,12 +623,22 @@ class record:
         torch.autograd._engine_run_backward = self.run_backward
         self.stream.mark(SAID, 0, self.random_position())
         self.wanted = self.filter.wants_step(0)
+        self.notes = Notes(torch, self.note)
+        self.notes.install()
+        self.clips = []
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
+                self.clips.append((owner, name, getattr(owner, name)))
+                setattr(owner, name, self.clipping(name, getattr(owner, name)))
         self.mode = make_mode(torch, self)
         self.mode.__enter__()
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self.mode.__exit__(kind, error, trace)
+        self.notes.remove()
+        for owner, name, original in self.clips:
+            setattr(owner, name, original)
         self.torch.autograd._engine_run_backward = self.engine
         for handle in self.handles:
             handle.remove()
@@ -543,6 +655,10 @@ class record:
         self.wanted = self.filter.wants_step(self.step_number)
         self.cache.clear()
         self.stream.flush()
+
+    def note(self, text: str) -> None:
+        if not self.quiet:
+            self.stream.note(text, self.user_line())
 
     def is_on(self) -> bool:
         if self.quiet or not self.wanted or threading.get_ident() != self.thread:
@@ -612,7 +728,7 @@ class record:
     def summary(self, t: Any) -> bytes:
         torch = self.torch
         if t.is_quantized or t.layout is not torch.strided or t.device.type == "meta":
-            return SUMMARY.pack(*[0] * 3, *[0.0] * 12)
+            return NOTHING
         t = t.resolve_conj().resolve_neg().cpu()
         try:
             return summary_of(t.numpy())
@@ -636,17 +752,45 @@ class record:
         if torch.Tag.nondeterministic_seeded in func.tags:
             flags |= RANDOM_OP
             self.stream.random(self.random_position())
-        read = [self.value(t) for t in self.tensors((args, kwargs))]
+        given = self.tensors((args, kwargs))
+        read = [self.value(t) for t in (given[1:] if name in OVERWRITES else given)]
         if torch.is_grad_enabled():
-            self.spots[torch.autograd._get_sequence_nr() - 1] = line, module
+            # The node of this op is the newest; ops inside of it come later and have none.
+            self.spots.setdefault(torch.autograd._get_sequence_nr() - 1, (line, module))
         out = func(*args, **kwargs)
         if flags & WRITES:
             self.cache.clear()
-        made = [self.value(t) for t in self.tensors(out)]
+        made = [] if name in UNDEFINED else [self.value(t) for t in self.tensors(out)]
         told = spelled_arguments((args, kwargs), lambda v: isinstance(v, torch.Tensor))
         where = line, module, self.stream.text(told)
         self.stream.op(FORWARD, flags, self.stream.text(name), where, (read, made))
         return out
+
+    def clipping(self, name: str, original: Any) -> Any:
+        """A function that writes to gradients, recorded as one op: it is one kernel elsewhere."""
+
+        @functools.wraps(original)
+        def call(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+            given = [parameters] if isinstance(parameters, self.torch.Tensor) else list(parameters)
+            if not self.is_on():
+                return original(given, *args, **kwargs)
+            line = self.user_line()
+            grads = [p.grad for p in given if p.grad is not None]
+            self.cache.clear()
+            read = [self.value(g) for g in grads]
+            self.quiet += 1
+            try:
+                result = original(given, *args, **kwargs)
+            finally:
+                self.quiet -= 1
+            self.cache.clear()
+            told = spelled_arguments((args, kwargs), lambda v: isinstance(v, self.torch.Tensor))
+            where = line, self.stream.text(self.module()), self.stream.text(told)
+            values = read, [self.value(g) for g in grads]
+            self.stream.op(FORWARD, WRITES, self.stream.text(name), where, values)
+            return result
+
+        return call
 
     def run_backward(self, roots: Any, *args: Any, **kwargs: Any) -> Any:
         """A backward pass, each node of which has a hook while it runs."""
@@ -774,7 +918,7 @@ def main(argv: Iterable[str] | None = None) -> int:
         print(f"recorder_for_torch: {error}", file=sys.stderr)
         return 2
     sys.argv = [options.script, *options.args]
-    sys.path[0] = os.path.dirname(os.path.abspath(options.script))
+    sys.path.insert(0, os.path.dirname(os.path.abspath(options.script)))
     try:
         runpy.run_path(options.script, run_name="__main__")
     except BaseException:

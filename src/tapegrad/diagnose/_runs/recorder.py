@@ -29,20 +29,22 @@ from ...core.modes import MODES
 from ...core.python_dispatch import ACTIVE, Call, OpMode, leaves_of, modes_set_to
 from ...kernels.cpu import KERNELS
 from ...nn.modules.module import Module
-from ...optim import lr_scheduler
 from ...optim import optimizer as optimizers
 from ...recorder_for_torch import (
     BACKWARD,
     BEGAN_BACKWARD,
     FORWARD,
     NONE,
+    NOTHING,
     OPTIMIZER,
+    OVERWRITES,
     RANDOM_OP,
     SAID,
     STEPPED,
-    SUMMARY,
+    UNDEFINED,
     WRITES,
     Filter,
+    Notes,
     Paths,
     Stream,
     position_of,
@@ -58,7 +60,6 @@ RANDOM_OPS = frozenset(
     random_ randperm rrelu_with_noise rrelu_with_noise_ uniform_ _fused_dropout""".split()
 )
 UNSEEN = frozenset({"lift_fresh", "_local_scalar_dense"})  # they make no value
-NOTHING = SUMMARY.pack(*[0] * 3, *[0.0] * 12)
 
 
 def is_tensor(value: Any) -> bool:
@@ -253,16 +254,17 @@ class Recorder(OpMode):
             if flags & WRITES:
                 self.forget()
             return call.again(call.args, call.kwargs)
-        given = leaves_of((call.args, call.kwargs))
-        read = [self.value(t) for t in given if isinstance(t, TensorBase)]
+        given = [t for t in leaves_of((call.args, call.kwargs)) if isinstance(t, TensorBase)]
+        read = [self.value(t) for t in (given[1:] if spelled in OVERWRITES else given)]
         if flags & RANDOM_OP:
             self.stream.random(random_position())
         before = None if self.watch is None else self.watch.before_call(call)
         out = call.again(call.args, call.kwargs)
         if flags & WRITES:
             self.forget()
-        results = [given[0]] if flags & WRITES and out is None else leaves_of(out)
-        made = [self.value(t) for t in results if isinstance(t, TensorBase)]
+        results = given[:1] if flags & WRITES and out is None else leaves_of(out)
+        results = [t for t in results if isinstance(t, TensorBase)]
+        made = [] if spelled in UNDEFINED else [self.value(t) for t in results]
         told = self.stream.text(spelled_arguments((call.args, call.kwargs), is_tensor))
         where = self.line(), module, told
         self.stream.op(FORWARD, flags, name, where, (read, made))
@@ -407,16 +409,35 @@ class Recorder(OpMode):
             self.watch.after_step(optimizer, line)
         self.end_step(STEPPED)
 
-    def scheduler(self, original: Any) -> Any:
-        def step(schedule: Any, *args: Any, **kwargs: Any) -> Any:
-            line = self.line()
-            result = original(schedule, *args, **kwargs)
-            if self.is_on():
-                rates = ", ".join(f"{g['lr']:.9g}" for g in schedule.optimizer.param_groups)
-                self.stream.note(f"{type(schedule).__name__}.step: lr = {rates}", line)
-            return result
+    def note(self, text: str) -> None:
+        frame = user_frame(1)
+        line = NONE if frame is None else self.stream.line(frame.f_code, frame.f_lasti)
+        self.stream.note(text, line)
 
-        return step
+    def whole(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """A function that writes to more than its result, as the statistics of batch norm."""
+        if function.__name__.startswith("clip_grad") and self.is_on():
+            return self.clipped(function, args, kwargs)
+        self.forget()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.forget()
+
+    def clipped(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """A function that writes to gradients, recorded as one op."""
+        given = args[0] if args else kwargs.pop("parameters")
+        given = [given] if isinstance(given, TensorBase) else list(given)
+        grads = [p._gradient for p in given if p._gradient is not None]
+        read = [self.value(g) for g in grads]
+        with modes_set_to(tuple([m for m in ACTIVE.modes if m is not self])):
+            result = function(given, *args[1:], **kwargs)
+        self.forget()
+        told = self.stream.text(spelled_arguments((args[1:], kwargs), is_tensor))
+        where = self.line(), self.module()[0], told
+        values = read, [self.value(g) for g in grads]
+        self.stream.op(FORWARD, WRITES, self.stream.text(function.__name__), where, values)
+        return result
 
     def end_step(self, what: int) -> None:
         self.stream.mark(what, self.step_number, random_position() if self.wanted else 0)
@@ -526,7 +547,9 @@ class record:
 
             recorder.watch = NonfiniteWatch(recorder)
         stream.mark(SAID, 0, random_position())
-        self.before = (api.launch, api.runs_on_tensors, lr_scheduler.LRScheduler.step)
+        self.before = (api.launch, api.runs_on_tensors)
+        self.notes = Notes(tg, recorder.note)
+        self.notes.install()
         api.launch = recorder.launch(api.launch)
         api.runs_on_tensors = recorder.on_tensors(api.runs_on_tensors)
         self.handles = [
@@ -534,7 +557,7 @@ class record:
             optimizers.register_optimizer_step_post_hook(recorder.after_step),
         ]
         engine.observers.append(recorder.node_done)
-        recorder.__class__.__mro__[1].__enter__(recorder)
+        OpMode.__enter__(recorder)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -543,8 +566,9 @@ class record:
         if recorder.pending:  # an optimizer's step raised: what it hid is there again
             ACTIVE.modes = recorder.pending[0][3]
             recorder.pending.clear()
-        recorder.__class__.__mro__[1].__exit__(recorder, kind, error, trace)
-        api.launch, api.runs_on_tensors, _ = self.before
+        OpMode.__exit__(recorder, kind, error, trace)
+        api.launch, api.runs_on_tensors = self.before
+        self.notes.remove()
         for handle in self.handles:
             handle.remove()
         engine.observers.remove(recorder.node_done)
