@@ -481,6 +481,7 @@ class Notes:
         for kind in (schedules.LRScheduler, schedules.ReduceLROnPlateau):
             if "step" in vars(kind):
                 self.wrap(kind, "step", self.of_schedule)
+        self.wrap(library.autocast, "__enter__", self.of_autocast)
         self.wrap_property(library.Tensor)
 
     def remove(self) -> None:
@@ -529,6 +530,11 @@ class Notes:
     def of_requires_grad(args: Any, kwargs: Any) -> str:
         wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
         return f"requires_grad_({wanted})"
+
+    @staticmethod
+    def of_autocast(args: Any, kwargs: Any) -> str:
+        dtype = str(getattr(args[0], "fast_dtype", "")).removeprefix("torch.")
+        return f"autocast({getattr(args[0], 'device', '')}, {dtype})"
 
     @staticmethod
     def of_optimizer(args: Any, kwargs: Any) -> str:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 
 from .reader import Value
 
@@ -73,7 +72,7 @@ def difference(a: Value, b: Value) -> Difference:
         return Difference(math.inf, math.inf, None, nonfinite_reason(a, b))
     if a.hash == b.hash and a.dtype == b.dtype:
         return SAME
-    gap = float(np.linalg.norm(np.subtract(a.sketch, b.sketch)))
+    gap = math.dist(a.sketch, b.sketch)
     scale = max(a.norm, b.norm)
     relative = gap / scale if scale else 0.0
     if not math.isfinite(relative):
