@@ -35,7 +35,7 @@ KEYS = (
 
 NOTE_KEYS = (
     lambda note: (note.text, "" if note.line is None else note.line.text),
-    lambda note: note.text,
+    lambda note: (kind_of(note), "" if note.line is None else note.line.text),
     lambda note: kind_of(note),
 )
 
@@ -159,11 +159,9 @@ class Comparison:
     def look(self, step: int, a: Op, b: Op) -> float:
         """Compare a pair; the largest relative difference of its outputs."""
         outputs = self.zipped(a.made, b.made)
-        largest = 0.0
-        for va, vb in outputs:
-            if va is not None and vb is not None:
-                relative = difference(va, vb).relative
-                largest = max(largest, relative if math.isfinite(relative) else 1.0)
+        largest = max([self.counted(va, vb) for va, vb in outputs], default=0.0)
+        if self.random_parts is None and a.random != b.random and a.flags & b.flags & RANDOM_OP:
+            self.random_parts = step
         if self.cause is not None:
             return largest
         inputs = self.zipped(a.read, b.read)
@@ -180,6 +178,16 @@ class Comparison:
         elif wrong:
             self.of_outputs(step, a, b, wrong[0], inputs, outputs)
         return largest
+
+    def counted(self, a: Value | None, b: Value | None) -> float:
+        """The relative difference of two values; 0 for numbers that are all but zero."""
+        if a is None or b is None:
+            return 0.0
+        found = difference(a, b)
+        if not math.isfinite(found.relative):
+            return 1.0
+        tiny = self.tolerance.of(a.dtype)[1] * math.sqrt(max(a.count, 1))
+        return 0.0 if not self.tolerance.bits and found.absolute <= tiny else found.relative
 
     def zipped(self, ours: list[Any], theirs: list[Any]) -> list[tuple[Any, Any]]:
         """Values that correspond; between libraries only those of one shape."""
@@ -361,13 +369,12 @@ class Comparison:
             b = None if j is None else theirs[j]
             if a is None or b is None or (a.text != b.text and not self.crosses):
                 found.append((a, b))
-        return merged(found)[-3:] if cause.kind not in ("parameters", "data") else []
+        return last_of_each(merged(found))[-3:] if cause.kind not in ("parameters", "data") else []
 
     # ------------------------------------------------------------------ what else differs
 
     def look_at_streams(self, step: int) -> None:
-        if self.random_parts is None and self.a.start_random != self.b.start_random:
-            self.random_parts = -1
+        """Whether the random streams are at the same place when the step is over."""
         ours, theirs = self.a.randoms, self.b.randoms
         if self.random_parts is None and step < min(len(ours), len(theirs)):
             if ours[step] != theirs[step]:
@@ -433,6 +440,18 @@ def merged(pairs: list[tuple[Note | None, Note | None]]) -> list[tuple[Note | No
                 continue
         found.append((a, b))
     return found
+
+
+def last_of_each(
+    pairs: list[tuple[Note | None, Note | None]],
+) -> list[tuple[Note | None, Note | None]]:
+    """Of notes that one line made again and again, the last."""
+    kept: dict[Any, tuple[Note | None, Note | None]] = {}
+    for pair in pairs:
+        key = tuple([None if n is None else (kind_of(n), str(n.line)) for n in pair])
+        kept.pop(key, None)
+        kept[key] = pair
+    return list(kept.values())
 
 
 def kind_of(note: Note) -> str:

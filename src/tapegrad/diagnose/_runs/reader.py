@@ -132,7 +132,6 @@ class Run:
     steps: list[list[Op]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     randoms: list[int] = field(default_factory=list)  # the random stream at the end of each step
-    start_random: int = 0
     kept: tuple[dict[str, Any], dict[str, Any]] | None = None
     end: dict[str, Any] = field(default_factory=dict)
     size: int = 0
@@ -296,7 +295,7 @@ class Parser:
             self.run.randoms.append(random)
             self.end_step()
         elif what == SAID:
-            self.run.start_random = random
+            pass  # where the recording begins
 
     def end_step(self) -> None:
         self.run.steps.append(self.current)

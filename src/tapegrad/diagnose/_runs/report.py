@@ -180,8 +180,6 @@ def about(run: Run) -> str:
 def random_words(found: Comparison) -> str:
     if found.random_parts is None:
         return "the random streams are the same"
-    if found.random_parts < 0:
-        return "the random streams differ from the start"
     return f"the random streams differ from step {found.random_parts} on"
 
 
