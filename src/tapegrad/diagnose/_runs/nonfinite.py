@@ -25,6 +25,7 @@ from .reader import Line, read_run
 
 MOST_HISTORY = 8  # earlier steps of the op that are told
 FLOATING = "fcV"
+PLACES = {"forward": "forward pass", "backward": "backward pass", "optimizer": "optimizer"}
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Birth:
         at = "" if self.line is None else f" at {self.line.file}:{self.line.number}"
         inside = f" in {self.module}" if self.module else ""
         lines = [
-            f"the first {self.what} is made at step {self.step}, in the {self.phase} pass, by "
+            f"the first {self.what} is made at step {self.step}, in the {PLACES[self.phase]}, by "
             f"{self.op}{inside}{at}"
         ]
         if self.line is not None and self.line.text:

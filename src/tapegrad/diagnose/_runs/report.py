@@ -37,8 +37,7 @@ def headline(found: Comparison) -> str:
     op = cause.a or cause.b
     assert op is not None
     name = shown(op)
-    at = f"At step {cause.step}, {'in the ' if op.phase != 'backward' else 'in '}"
-    at += f"{op.phase}{' pass' if op.phase == 'forward' else ''}"
+    at = f"At step {cause.step}, in the {op.phase}{' pass' if op.phase != 'optimizer' else ''}"
     side = "a" if cause.b is None else "b"
     other = shown(cause.b) if cause.b is not None else ""
     agreeing = "has the same inputs and another result"

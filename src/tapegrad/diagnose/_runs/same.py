@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Callable
 from typing import Any
@@ -53,8 +54,7 @@ def same(
     runs = []
     for function in (f, g):
         file = io.BytesIO()
-        with record(file):
-            called(function, args, kwargs)
+        called(function, args, kwargs, record(file))
         file.seek(0)
         runs.append(read_run(file))
         runs[-1].path = getattr(function, "__name__", type(function).__name__)
@@ -71,12 +71,14 @@ def same(
     raise AssertionError(f"{reason}\n\n{told}")
 
 
-def called(function: Callable[..., Any], args: Any, kwargs: Any) -> list[Any]:
+def called(function: Callable[..., Any], args: Any, kwargs: Any, inside: Any = None) -> list[Any]:
     """The tensors and numbers that a function returns; random numbers begin where they are."""
     state = tg.get_rng_state()
     try:
         args, kwargs = copied(args), copied(kwargs)
-        return [t for t in leaves_of(function(*args, **kwargs)) if t is not None]
+        with contextlib.nullcontext() if inside is None else inside:
+            result = function(*args, **kwargs)
+        return [t for t in leaves_of(result) if t is not None]
     finally:
         tg.set_rng_state(state)
 
