@@ -1,7 +1,8 @@
 """Record what a PyTorch program computes, op by op, into a file that `tapegrad compare` reads.
 
-    python recorder_for_torch.py train.py -o torch.tgr        # or: python -m tapegrad.recorder_for_torch
-    with recorder_for_torch.record("torch.tgr"): ...          # a part of a program
+    python recorder_for_torch.py -o torch.tgr train.py --epochs 1
+    python -m tapegrad.recorder_for_torch -o torch.tgr train.py
+    with recorder_for_torch.record("torch.tgr"): ...
 
 This file needs torch and NumPy and nothing else: copy it to the machine where the program runs. It
 also defines the file format and the summary of values, which tapegrad's own recorder uses too.
@@ -472,7 +473,9 @@ class Notes:
         library = self.library
         seeds = [library, library.random]
         for owner in seeds:
-            self.wrap(owner, "manual_seed", lambda args, kwargs: f"manual_seed({first(args, kwargs)})")
+            self.wrap(
+                owner, "manual_seed", lambda args, kwargs: f"manual_seed({first(args, kwargs)})"
+            )
         self.wrap(library.nn.Module, "train", self.of_train)
         self.wrap(library.nn.Module, "requires_grad_", self.of_requires_grad)
         self.wrap(library.Tensor, "requires_grad_", self.of_requires_grad)
@@ -913,6 +916,9 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser.add_argument("script", metavar="SCRIPT")
     parser.add_argument("args", nargs=argparse.REMAINDER, metavar="ARG")
     options = parser.parse_args(None if argv is None else list(argv))
+    if options.args[:1] in (["-o"], ["--output"]) and len(options.args) > 1:
+        options.output = options.args[1]
+        options.args = options.args[2:]
     if not os.path.exists(options.script):
         print(f"recorder_for_torch: there is no file {options.script!r}", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""What ``tapegrad record``, ``compare`` and ``replay-op`` take; apart, so that help imports little."""
+"""What ``record``, ``compare`` and ``replay-op`` take; apart, so that help imports little."""
 
 from __future__ import annotations
 

@@ -211,16 +211,12 @@ class Comparison:
 
     # ------------------------------------------------------------------ causes
 
-    def of_outputs(
-        self, step: int, a: Op, b: Op, index: int, inputs: Any, outputs: Any
-    ) -> None:
+    def of_outputs(self, step: int, a: Op, b: Op, index: int, inputs: Any, outputs: Any) -> None:
         """The inputs of a pair agree, its outputs do not."""
         va, vb = outputs[index] if index < len(outputs) else (None, None)
         found = None if va is None or vb is None else difference(va, vb)
         cause = Cause("op", step, a, b, found, (va, vb), f"output {index}")
-        if a.random != b.random and a.flags & b.flags & RANDOM_OP and not self.crosses:
-            cause.kind = "random"
-        elif a.flags & b.flags & RANDOM_OP and a.random != b.random:
+        if a.flags & b.flags & RANDOM_OP and a.random != b.random:
             cause.kind = "random"
         elif a.arguments != b.arguments and (not self.crosses or a.phase == "optimizer"):
             cause.kind = "arguments"

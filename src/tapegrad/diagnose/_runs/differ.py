@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-
 from .reader import Value
 
 # Relative error of one rounding, by dtype.
@@ -49,7 +48,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Difference:
-    """How two values differ. `relative` is an estimate from eight sums, right to a factor of two."""
+    """How two values differ. `relative` is estimated from eight sums, to a factor of two."""
 
     absolute: float  # the norm of the difference
     relative: float  # divided by the larger norm

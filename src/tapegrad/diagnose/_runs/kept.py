@@ -116,7 +116,9 @@ def told(t: Any) -> str:
     infinite = values.size - good.size - nans
     reach = f"{good.min():.6g} to {good.max():.6g}" if good.size else "nothing finite"
     shape = "x".join(map(str, values.shape)) or "1"
-    return f"{str(t.dtype).removeprefix('torch.')}[{shape}] {reach}, {nans} NaN, {infinite} infinite"
+    return (
+        f"{str(t.dtype).removeprefix('torch.')}[{shape}] {reach}, {nans} NaN, {infinite} infinite"
+    )
 
 
 def replay(path: str) -> list[str]:

@@ -7,7 +7,6 @@ inputs are all finite. A constant that is infinite itself (a mask of -inf) is no
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -107,7 +106,8 @@ def reach(array: Any) -> str:
 
 def is_constant(values: Any) -> bool:
     """Whether a number that is not finite was given by the program itself."""
-    return any([isinstance(v, float) and not math.isfinite(v) for v in leaves_of(values)])
+    numbers = [v for v in leaves_of(values) if isinstance(v, (float, np.generic, np.ndarray))]
+    return any([np.size(v) == 1 and sum(bad_in(np.asarray(v))) > 0 for v in numbers])
 
 
 class NonfiniteWatch:
@@ -133,9 +133,7 @@ class NonfiniteWatch:
 
     # ------------------------------------------------------------------ what the recorder calls
 
-    def after_op(
-        self, op: Any, tensors: Any, attrs: Any, watch: Any, out: Any, where: Any
-    ) -> None:
+    def after_op(self, op: Any, tensors: Any, attrs: Any, watch: Any, out: Any, where: Any) -> None:
         results = [t for t in leaves_of(out) if isinstance(t, TensorBase)]
         given = [t for t in (*tensors, *watch) if isinstance(t, TensorBase)]
         found = self.born(given, results, (tensors, attrs))
@@ -148,11 +146,16 @@ class NonfiniteWatch:
     def before_call(self, call: Any) -> Any:
         given = [t for t in leaves_of((call.args, call.kwargs)) if isinstance(t, TensorBase)]
         kept = Kept()
-        return given, [np.array(host(plain(t._array))) for t in given], kept, {
-            "op": str(call.overload),
-            "args": kept.data(list(call.args)),
-            "kwargs": kept.data(call.kwargs),
-        }
+        return (
+            given,
+            [np.array(host(plain(t._array))) for t in given],
+            kept,
+            {
+                "op": str(call.overload),
+                "args": kept.data(list(call.args)),
+                "kwargs": kept.data(call.kwargs),
+            },
+        )
 
     def after_call(self, call: Any, before: Any, results: list[Any], where: Any) -> None:
         _, arrays, kept, told = before

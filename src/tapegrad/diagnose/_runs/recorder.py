@@ -419,10 +419,14 @@ class Recorder(OpMode):
         if function.__name__.startswith("clip_grad") and self.is_on():
             return self.clipped(function, args, kwargs)
         self.forget()
+        steps = len(self.pending)
         try:
             return function(*args, **kwargs)
         finally:
             self.forget()
+            if len(self.pending) > steps:  # an optimizer's step raised, and its hook did not run
+                ACTIVE.modes = self.pending[steps][3]
+                del self.pending[steps:]
 
     def clipped(self, function: Any, args: Any, kwargs: Any) -> Any:
         """A function that writes to gradients, recorded as one op."""

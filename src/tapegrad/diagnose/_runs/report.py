@@ -151,7 +151,9 @@ class Text:
             rows.append(("one side", alone_words(counted)))
         steps = (len(found.a.steps), len(found.b.steps))
         if steps[0] != steps[1]:
-            rows.append(("steps", f"{steps[0]} in a, {steps[1]} in b; the first {min(steps)} count"))
+            rows.append(
+                ("steps", f"{steps[0]} in a, {steps[1]} in b; the first {min(steps)} count")
+            )
         self.add("")
         for name, text in rows:
             lines = textwrap.wrap(text, WIDTH - 13)
@@ -195,9 +197,7 @@ def alone_words(counted: list[tuple[str, Op]]) -> str:
     for side, op in counted:
         at = "" if op.line is None else f" ({op.line})"
         told.setdefault(f"{side}: {op.name}{at}", []).append(op.step)
-    parts = [
-        f"{name}{f' ×{len(steps)}' if len(steps) > 1 else ''}" for name, steps in told.items()
-    ]
+    parts = [f"{name}{f' ×{len(steps)}' if len(steps) > 1 else ''}" for name, steps in told.items()]
     more = f" and {len(parts) - MOST_ALONE} more" if len(parts) > MOST_ALONE else ""
     return f"{len(counted)} ops on one side only: {'; '.join(parts[:MOST_ALONE])}{more}"
 

@@ -120,4 +120,6 @@ def unlike(a: Any, b: Any, rtol: Any, atol: Any) -> str | None:
     if close.all():
         return None
     gap = np.abs(x.astype(np.complex128) - y.astype(np.complex128))
-    return f"differs in {int((~close).sum())} of {x.size} values, by {np.nanmax(gap):.3g} at the most"
+    return (
+        f"differs in {int((~close).sum())} of {x.size} values, by {np.nanmax(gap):.3g} at the most"
+    )
