@@ -15,7 +15,7 @@ is records, each beginning with its kind:
     1  VALUE   the summary of a tensor's values; numbered from 0 in the order of the file
     2  OP      an op: phase, name, line, module, arguments; the values that it read and made
     3  MARK    an optimizer stepped, a backward pass began, or the program said so
-    4  RANDOM  the position of the random stream, before the op that follows
+    4  RANDOM  the position of the random stream after the op whose record follows
     5  NOTE    something else that happened, in words
 
 KEEP is an op with its inputs, to be run again alone. DONE is JSON about how the run ended; a file
@@ -612,6 +612,7 @@ class record:
         self.spots: dict[int, tuple[int, int]] = {}  # a node's number: its line and module
         self.step_number = 0
         self.quiet = 0
+        self.caller: Any = None  # the frame that called backward(), while it runs
         self.first_steps: set[int] = set()
         self.thread = threading.get_ident()
 
@@ -675,23 +676,30 @@ class record:
         return self.filter.patterns is None or self.filter.wants_module(self.module())
 
     def in_node(self) -> bool:
-        """Whether a node of PyTorch's own runs in a backward pass: it is recorded as a whole."""
-        node = self.torch._C._current_autograd_node()
-        return node is not None and not isinstance(node, self.torch._C._FunctionBase)
+        """Whether a node of PyTorch's own runs in a backward pass: it is recorded as a whole.
+
+        The program's own code in a pass, a hook or the backward of a Function, is recorded.
+        """
+        return self.caller is not None and self.user_frame() is self.caller
 
     def random_position(self) -> int:
         return position_of(self.torch.get_rng_state().numpy())
 
     # ---- where
 
-    def user_line(self) -> int:
+    def user_frame(self) -> Any:
+        """The innermost frame that is neither PyTorch's nor of this file."""
         frame: Any = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename
             if not file.startswith((self.home, "<frozen", "<__array")) and file != self.mine:
-                return self.stream.line(frame.f_code, frame.f_lasti)
+                break
             frame = frame.f_back
-        return NONE
+        return frame
+
+    def user_line(self) -> int:
+        frame = self.user_frame()
+        return NONE if frame is None else self.stream.line(frame.f_code, frame.f_lasti)
 
     def enter_module(self, module: Any, args: Any) -> None:
         if not self.stack and self.paths.of(module) is None:
@@ -760,7 +768,6 @@ class record:
         flags = WRITES if func._schema.is_mutable else 0
         if torch.Tag.nondeterministic_seeded in func.tags:
             flags |= RANDOM_OP
-            self.stream.random(self.random_position())
         given = self.tensors((args, kwargs))
         read = [self.value(t) for t in (given[1:] if name in OVERWRITES else given)]
         if torch.is_grad_enabled():
@@ -772,6 +779,8 @@ class record:
         made = [] if name in UNDEFINED else [self.value(t) for t in self.tensors(out)]
         told = spelled_arguments((args, kwargs), lambda v: isinstance(v, torch.Tensor))
         where = line, module, self.stream.text(told)
+        if flags & RANDOM_OP:
+            self.stream.random(self.random_position())
         self.stream.op(FORWARD, flags, self.stream.text(name), where, (read, made))
         return out
 
@@ -818,9 +827,11 @@ class record:
                 if edge is not None and edge not in seen:
                     seen.add(edge)
                     stack.append(edge)
+        outer, self.caller = self.caller, self.user_frame()
         try:
             return self.engine(roots, *args, **kwargs)
         finally:
+            self.caller = outer
             for handle in handles:
                 handle.remove()
             self.cache.clear()

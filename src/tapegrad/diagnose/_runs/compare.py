@@ -26,10 +26,19 @@ def op_name(op: Op) -> str:
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
+def place_name(op: Op) -> str:
+    """Where an op belongs: its module, or the parameter that an optimizer updates."""
+    if op.phase == "optimizer" and op.read and op.read[0] is not None:
+        return op.read[0].name
+    return op.module
+
+
 KEYS = (
-    lambda op: (op.phase, op_name(op), op.module, "" if op.line is None else op.line.text),
-    lambda op: (op.phase, op_name(op), op.module),
-    lambda op: (op.phase, op_name(op)),
+    lambda op: (op.phase, op_name(op), place_name(op), "" if op.line is None else op.line.text),
+    lambda op: (op.phase, op_name(op), place_name(op)),
+    lambda op: (
+        (op.phase, op_name(op)) if op.phase != "optimizer" else (op_name(op), place_name(op))
+    ),
 )
 
 
@@ -216,10 +225,10 @@ class Comparison:
         va, vb = outputs[index] if index < len(outputs) else (None, None)
         found = None if va is None or vb is None else difference(va, vb)
         cause = Cause("op", step, a, b, found, (va, vb), f"output {index}")
-        if a.flags & b.flags & RANDOM_OP and a.random != b.random:
-            cause.kind = "random"
-        elif a.arguments != b.arguments and (not self.crosses or a.phase == "optimizer"):
+        if a.arguments != b.arguments and (not self.crosses or a.phase == "optimizer"):
             cause.kind = "arguments"
+        elif a.flags & b.flags & RANDOM_OP and a.random != b.random:
+            cause.kind = "random"
         elif (va is None) != (vb is None):
             cause.kind = "gradient"
         elif va is not None and vb is not None and va.dtype != vb.dtype:
@@ -252,6 +261,7 @@ class Comparison:
             first_b = self.first_alone(1, maker_b) if alone_b else None
             cause.kind = "replaced" if alone_a and alone_b else "alone"
             cause.a, cause.b = first_a, first_b
+            cause.step = min([op.step for op in (first_a, first_b) if op is not None])
             cause.makers = (a, b)
         elif maker_a is not None or maker_b is not None:
             if maker_a is None or maker_b is None or pair_a is not pair_b:
@@ -285,17 +295,19 @@ class Comparison:
 
     def blame_lonely(self, cause: Cause, step: int) -> None:
         """An op of the same step that exists on one side only, if there is one."""
-        lonely = [(side, op) for side, op in self.alone if op.step == step and self.counts(op)]
+        lonely = [
+            (side, op) for side, op in self.alone if op.step == step and self.counts(side, op)
+        ]
         if lonely:
             sides = {side: op for side, op in reversed(lonely)}
             cause.makers = (cause.a, cause.b)
             cause.kind = "replaced" if len(sides) == 2 else "alone"
             cause.a, cause.b = sides.get("a"), sides.get("b")
 
-    def counts(self, op: Op) -> bool:
+    def counts(self, side: str, op: Op) -> bool:
         """Whether an op on one side can change anything: not if it gives what it was given."""
-        if op_name(op) in CUTS:
-            return not self.crosses
+        if op_name(op) in CUTS:  # torch detaches what it saves, which tapegrad need not
+            return not self.crosses or (self.a, self.b)["ab".index(side)].is_ours
         given = {v.hash for v in op.read if v is not None}
         made = [v.hash for v in op.made if v is not None]
         return bool(made) and not all([h in given for h in made])
@@ -307,7 +319,7 @@ class Comparison:
             early = [
                 (side, op)
                 for side, op in self.alone
-                if op.step == cause.step and op.phase == "forward" and self.counts(op)
+                if op.step == cause.step and op.phase == "forward" and self.counts(side, op)
             ]
             if early:
                 sides = {side: op for side, op in reversed(early)}
@@ -363,7 +375,7 @@ class Comparison:
         for i, j in pairs:
             a = None if i is None else ours[i]
             b = None if j is None else theirs[j]
-            if a is None or b is None or (a.text != b.text and not self.crosses):
+            if a is None or b is None or a.text != b.text:
                 found.append((a, b))
         return last_of_each(merged(found))[-3:] if cause.kind not in ("parameters", "data") else []
 
@@ -410,7 +422,7 @@ class Comparison:
 
     def look_at_what_is_left(self) -> None:
         """No value differs: another number of steps, or ops on one side that changed nothing."""
-        lonely = [(side, op) for side, op in self.alone if self.counts(op)]
+        lonely = [(side, op) for side, op in self.alone if self.counts(side, op)]
         if lonely and not self.crosses:
             sides = {side: op for side, op in reversed(lonely)}
             step = min(op.step for op in sides.values())

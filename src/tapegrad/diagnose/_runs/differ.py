@@ -103,6 +103,8 @@ def agree(a: Value | None, b: Value | None, tolerance: Tolerance) -> bool:
         return not found.reason and found.relative == 0.0 and a.dtype in EPSILON
     if a.shape != b.shape or not math.isfinite(found.relative):
         return False
+    if a.dtype != b.dtype and tolerance.rtol is None:
+        return False
     rtol, atol = tolerance.of(wider(a, b).dtype)
     return found.relative <= rtol or found.absolute <= atol * math.sqrt(max(a.count, 1))
 

@@ -69,7 +69,7 @@ def step_rows(found: Comparison, step: int) -> list[dict[str, Any]]:
             gaps = [difference(x, y) for x, y in pairs if x is not None and y is not None]
             if gaps and not equal:
                 row["gap"] = spelled(max(gaps, key=lambda g: g.relative))
-        elif not found.counts(a or b):  # type: ignore[arg-type]
+        elif not found.counts("ab"[a is None], a or b):  # type: ignore[arg-type]
             row["state"] = "harmless"
         if cause is not None and (a is not None or b is not None):
             if (a is not None and a is cause.a) or (b is not None and b is cause.b):

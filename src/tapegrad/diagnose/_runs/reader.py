@@ -95,7 +95,7 @@ class Op:
     read: list[Value | None]
     made: list[Value | None]
     flags: int
-    random: int | None  # where the random stream was before it
+    random: int | None  # where the random stream is after it
 
     def facts(self) -> dict[str, Any]:
         """As data, for JSON."""
@@ -139,6 +139,10 @@ class Run:
     @property
     def name(self) -> str:
         return os.path.basename(self.path)
+
+    @property
+    def is_ours(self) -> bool:
+        return self.head.get("library") == "tapegrad"
 
     @property
     def count(self) -> int:

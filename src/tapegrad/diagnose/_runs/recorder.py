@@ -211,8 +211,6 @@ class Recorder(OpMode):
         for t in watch:
             if isinstance(t, TensorBase):
                 read.append(value(t))
-        if flags & RANDOM_OP:
-            self.stream.random(random_position())
         if len(self.cache) > 4096:
             self.cache.clear()  # it holds the arrays that it knows
         out = apply(op, tensors, attrs, watch)
@@ -221,6 +219,8 @@ class Recorder(OpMode):
         else:
             made = [value(t) for t in leaves_of(out) if isinstance(t, TensorBase)]
         where = self.line(), module, self.spelled(op, tensors, attrs)
+        if flags & RANDOM_OP:
+            self.stream.random(random_position())
         self.stream.op(FORWARD, flags, name, where, (read, made))
         if self.watch is not None:
             self.watch.after_op(op, tensors, attrs, watch, out, where)
@@ -256,8 +256,6 @@ class Recorder(OpMode):
             return call.again(call.args, call.kwargs)
         given = [t for t in leaves_of((call.args, call.kwargs)) if isinstance(t, TensorBase)]
         read = [self.value(t) for t in (given[1:] if spelled in OVERWRITES else given)]
-        if flags & RANDOM_OP:
-            self.stream.random(random_position())
         before = None if self.watch is None else self.watch.before_call(call)
         out = call.again(call.args, call.kwargs)
         if flags & WRITES:
@@ -267,6 +265,8 @@ class Recorder(OpMode):
         made = [] if spelled in UNDEFINED else [self.value(t) for t in results]
         told = self.stream.text(spelled_arguments((call.args, call.kwargs), is_tensor))
         where = self.line(), module, told
+        if flags & RANDOM_OP:
+            self.stream.random(random_position())
         self.stream.op(FORWARD, flags, name, where, (read, made))
         if self.watch is not None:
             self.watch.after_call(call, before, results, where)

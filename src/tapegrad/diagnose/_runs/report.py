@@ -146,7 +146,7 @@ class Text:
             rows.append(("parameters", parameter_words(found)))
         if found.batches:
             rows.append(("data", found.batches))
-        counted = [(side, op) for side, op in found.alone if found.counts(op)]
+        counted = [(side, op) for side, op in found.alone if found.counts(side, op)]
         if counted:
             rows.append(("one side", alone_words(counted)))
         steps = (len(found.a.steps), len(found.b.steps))
@@ -223,7 +223,7 @@ def as_data(found: Comparison) -> dict[str, Any]:
         "parameters": {"count": found.parameter_count, "differ": found.parameters},
         "batches": found.batches,
         "one_side_only": [
-            {"side": side, "changes_values": found.counts(op), **brief(op)}
+            {"side": side, "changes_values": found.counts(side, op), **brief(op)}
             for side, op in found.alone[:1000]
         ],
     }
