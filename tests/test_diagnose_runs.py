@@ -497,6 +497,7 @@ def test_commands_that_cannot_run(tmp_path, capsys):
 # ---------------------------------------------------------------------- not finite, same
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # of NumPy, without kernels
 def test_the_birth_of_nan_in_forward_backward_and_optimizer(tmp_path):
     def forward():
         for i in range(3):

@@ -418,12 +418,14 @@ class Recorder(OpMode):
         """A function that writes to more than its result, as the statistics of batch norm."""
         if function.__name__.startswith("clip_grad") and self.is_on():
             return self.clipped(function, args, kwargs)
-        self.forget()
         steps = len(self.pending)
         try:
             return function(*args, **kwargs)
         finally:
-            self.forget()
+            if function.__name__ == "zero_grad":
+                self.cache.clear()  # parameters are what they were
+            else:
+                self.forget()
             if len(self.pending) > steps:  # an optimizer's step raised, and its hook did not run
                 ACTIVE.modes = self.pending[steps][3]
                 del self.pending[steps:]
