@@ -22,7 +22,7 @@ LAYERS = {
     "ground": """
         dtypes device core.__init__ core.late_bound core.mypyc core.named_results core.per_thread
         core.settings core.size utils._pytree utils._pytree_nodes kernels.__init__
-        kernels.cpu.__init__ backends.__init__ backends.cudnn
+        kernels.cpu.__init__ backends.__init__ backends.cudnn recorder_for_torch
     """,
     "tensors without ops": """
         core.base core.is_array core.modes core.strides core.thread_modes core.locks

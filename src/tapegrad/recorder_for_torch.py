@@ -439,17 +439,23 @@ class Paths:
     def __init__(self) -> None:
         self.known: dict[int, tuple[Any, str]] = {}
         self.names: dict[int, tuple[Any, str]] = {}  # of parameters and buffers
+        self.roots: dict[str, int] = {}  # how many outermost modules there are of each class
 
     def enter(self, root: Any) -> None:
         """Learn all paths inside of a module that no other module called."""
         start = type(root).__name__
+        number = self.roots[start] = self.roots.get(start, 0) + 1
+        inside = "" if sum(self.roots.values()) == 1 else f"{start}."
+        if number > 1:
+            start = f"{start}#{number}"
+            inside = f"{start}."
         for path, module in root.named_modules():
             self.known[id(module)] = (
                 weakref.ref(module),
                 f"{start}.{path}" if path else start,
             )
         for path, t in (*root.named_parameters(), *root.named_buffers()):
-            self.names[id(t)] = (weakref.ref(t), path)
+            self.names[id(t)] = (weakref.ref(t), inside + path)
 
     def of(self, module: Any) -> str | None:
         known = self.known.get(id(module))

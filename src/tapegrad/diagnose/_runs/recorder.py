@@ -502,7 +502,7 @@ class record:
     ...     loss = model(tensor([[1.0, 2.0]])).sum()
     ...     loss.backward()
     >>> run.ops
-    5
+    6
     """
 
     def __init__(
