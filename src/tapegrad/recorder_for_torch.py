@@ -61,6 +61,7 @@ OP = struct.Struct("<BBHIIIIHH")
 MARK = struct.Struct("<BBHIdQ")  # kind, what, unused, number, seconds since the start, random
 RANDOM = struct.Struct("<BBHQ")
 NOTE = struct.Struct("<BBHII")  # kind, unused, unused, text, line
+NUMBERS = [struct.Struct(f"<{count}I") for count in range(16)]
 NONE = 0xFFFFFFFF  # a string or value that is not there
 NOTHING = SUMMARY.pack(*[0] * 3, *[0.0] * 12)  # of a tensor that has no values to look at
 FORWARD, BACKWARD, OPTIMIZER = 0, 1, 2  # phases
@@ -227,7 +228,7 @@ class Stream:
         self.new: list[str] = []
         self.body = bytearray()
         self.lines: dict[tuple[Any, int], int] = {}
-        self.known: dict[bytes, int] = {}
+        self.known: dict[tuple[int, int, bytes], int] = {}
         self.values = 0
         self.ops = 0
         self.began = time.perf_counter()
@@ -265,15 +266,14 @@ class Stream:
 
     def value(self, summary: bytes, what: int, name: int) -> int:
         """The number of a value; one that was there before is not written again."""
-        key = b"%d %d " % (what, name) + summary[:16]
+        key = (what, name, summary[:16])
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()
             found = self.known[key] = self.values
             self.values += 1
-            self.body += VALUE.pack(1, 0, 0, what, name)
-            self.body += summary
+            self.body += VALUE.pack(1, 0, 0, what, name) + summary
         return found
 
     def op(
@@ -284,10 +284,11 @@ class Stream:
         read, made = values
         if len(read) + len(made) > MOST_VALUES:
             read, made = read[: MOST_VALUES // 2], made[: MOST_VALUES // 2]
+        count = len(read) + len(made)
+        numbers = NUMBERS[count] if count < len(NUMBERS) else struct.Struct(f"<{count}I")
         self.body += OP.pack(
-            *(2, phase, flags, name, line, module, arguments, len(read), len(made))
-        )
-        self.body += struct.pack(f"<{len(read) + len(made)}I", *read, *made)
+            2, phase, flags, name, line, module, arguments, len(read), len(made)
+        ) + numbers.pack(*read, *made)
         self.ops += 1
         if len(self.body) > FLUSH:
             self.flush()

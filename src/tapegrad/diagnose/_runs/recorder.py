@@ -120,7 +120,7 @@ class Recorder(OpMode):
         self.thread = threading.get_ident()
         self.empty = stream.text("")
         self.arguments: dict[Any, int] = {}
-        self.whats: dict[Any, int] = {}
+        self.whats: dict[Any, tuple[int, Any]] = {}
         self.paths = Paths()
         self.module_ids: dict[int, tuple[Any, int, bool]] = {}
         # The numbers of values by the ids of their arrays, which are held; `named`: of parameters.
@@ -133,6 +133,7 @@ class Recorder(OpMode):
         self.step_number = 0
         self.wanted = chosen.wants_step(0)
         self.began: set[int] = set()
+        self.position = random_position()  # of the random stream, after the last op that drew
         self.pending: list[Any] = []  # optimizers that are in their step
         self.watch: Any = None  # NonfiniteWatch (nonfinite.py)
 
@@ -180,13 +181,15 @@ class Recorder(OpMode):
 
     def of_array(self, array: Any, name: int = NONE) -> int:
         try:
-            key = array.dtype, array.shape
-            what = self.whats.get(key)
+            dtype = array.dtype
+            known = self.whats.get((id(dtype), array.shape))
         except AttributeError:  # sparse tensors and the like have no array
             return self.stream.value(NOTHING, self.stream.text(type(array).__name__), name)
-        if what is None:
-            what = self.whats[key] = self.stream.text(f"{dtype_name(array)} {tuple(array.shape)}")
-        return self.stream.value(summary(array), what, name)
+        if known is None:
+            what = self.stream.text(f"{dtype_name(array)} {tuple(array.shape)}")
+            # The dtype is held, so that its id stays its own.
+            known = self.whats[id(dtype), array.shape] = (what, dtype)
+        return self.stream.value(summary(array), known[0], name)
 
     def forget(self) -> None:
         """Memory may have been written: everything is looked at again."""
@@ -220,7 +223,8 @@ class Recorder(OpMode):
             made = [value(t) for t in leaves_of(out) if isinstance(t, TensorBase)]
         where = self.line(), module, self.spelled(op, tensors, attrs)
         if flags & RANDOM_OP:
-            self.stream.random(random_position())
+            self.position = random_position()
+            self.stream.random(self.position)
         self.stream.op(FORWARD, flags, name, where, (read, made))
         if self.watch is not None:
             self.watch.after_op(op, tensors, attrs, watch, out, where)
@@ -266,7 +270,8 @@ class Recorder(OpMode):
         told = self.stream.text(spelled_arguments((call.args, call.kwargs), is_tensor))
         where = self.line(), module, told
         if flags & RANDOM_OP:
-            self.stream.random(random_position())
+            self.position = random_position()
+            self.stream.random(self.position)
         self.stream.op(FORWARD, flags, name, where, (read, made))
         if self.watch is not None:
             self.watch.after_call(call, before, results, where)
@@ -446,7 +451,7 @@ class Recorder(OpMode):
         return result
 
     def end_step(self, what: int) -> None:
-        self.stream.mark(what, self.step_number, random_position() if self.wanted else 0)
+        self.stream.mark(what, self.step_number, self.position)
         self.step_number += 1
         self.wanted = self.filter.wants_step(self.step_number)
         self.forget()
@@ -552,7 +557,7 @@ class record:
             from .nonfinite import NonfiniteWatch
 
             recorder.watch = NonfiniteWatch(recorder)
-        stream.mark(SAID, 0, random_position())
+        stream.mark(SAID, 0, recorder.position)
         self.before = (api.launch, api.runs_on_tensors)
         self.notes = Notes(tg, recorder.note)
         self.notes.install()

@@ -53,21 +53,28 @@ TG_INLINE int NAME(take)(struct summary *s, const REAL *x, int64_t n, const uint
     const double low = NAME(from_ordered)(least), high = NAME(from_ordered)(most);
     s->low = low < s->low ? low : s->low;
     s->high = high > s->high ? high : s->high;
-    /* Two vectors of four: wider than a register is slow, and one waits for its own sum. */
-    VALUES sum[2] = {s->sums[0], s->sums[1]}, squares[2] = {s->squares[0], s->squares[1]};
-    VALUES turned[2] = {{0}};
+    /* Two vectors of four by name: one wider than a register, or an array of them, is in memory. */
+    VALUES sum_0 = s->sums[0], sum_1 = s->sums[1], squares_0 = s->squares[0];
+    VALUES squares_1 = s->squares[1], turned_0 = {0}, turned_1 = {0};
     int64_t j = 0;
-    for (; j + LANES <= n; j += LANES)
-        for (int half = 0; half < 2; half++) {
-            REALS given;
-            TURNS turn;
-            memcpy(&given, x + j + half * HALF, sizeof given);
-            memcpy(&turn, signs + j + half * HALF, sizeof turn);
-            const VALUES v = __builtin_convertvector(given, VALUES);
-            sum[half] += v;
-            squares[half] += v * v;
-            turned[half] += (VALUES)((TURNS)v ^ turn);
-        }
+    for (; j + LANES <= n; j += LANES) {
+        REALS given_0, given_1;
+        TURNS turn_0, turn_1;
+        memcpy(&given_0, x + j, sizeof given_0);
+        memcpy(&given_1, x + j + HALF, sizeof given_1);
+        memcpy(&turn_0, signs + j, sizeof turn_0);
+        memcpy(&turn_1, signs + j + HALF, sizeof turn_1);
+        const VALUES v_0 = __builtin_convertvector(given_0, VALUES);
+        const VALUES v_1 = __builtin_convertvector(given_1, VALUES);
+        sum_0 += v_0;
+        sum_1 += v_1;
+        squares_0 += v_0 * v_0;
+        squares_1 += v_1 * v_1;
+        turned_0 += (VALUES)((TURNS)v_0 ^ turn_0);
+        turned_1 += (VALUES)((TURNS)v_1 ^ turn_1);
+    }
+    VALUES sum[2] = {sum_0, sum_1}, squares[2] = {squares_0, squares_1};
+    VALUES turned[2] = {turned_0, turned_1};
     for (int l = 0; j + l < n; l++) {
         const double v = (double)x[j + l];
         sum[l / HALF][l % HALF] += v;
