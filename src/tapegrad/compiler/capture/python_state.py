@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.function import FunctionCtx
 from ...core.base import PACKAGE, TensorBase
 from ...core.locks import new_rlock
 from ...nn.modules._hooks import GLOBAL
@@ -693,6 +694,8 @@ class PythonState:
         elif isinstance(owner, Module) and not self.is_new(owner):
             if not self.is_same_attr(owner, name, value):
                 self.changes(owner, f".{name}")
+        elif isinstance(owner, FunctionCtx) and not getattr(owner, "_outputs", None):
+            self.mark(owner)  # `forward` of a Function is running, for which it was made
         elif not self.is_new(owner):
             found = None if isinstance(owner, type) else self.find_in(type(owner).__mro__, name)
             setter = found.fset if isinstance(found, property) else None
