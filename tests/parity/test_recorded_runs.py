@@ -49,10 +49,12 @@ def test_one_program_under_both_libraries(base, tmp_path):
     assert max(largest for _, largest, _ in found.growth) < 1e-4
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=[pair.name.replace(" ", "-") for pair in PAIRS])
+# The roundings of the two libraries differ by as much as those of another order of a sum.
+FAR_APART = [pair for pair in PAIRS if pair.name != "another order of a sum"]
+
+
+@pytest.mark.parametrize("pair", FAR_APART, ids=[pair.name.replace(" ", "-") for pair in FAR_APART])
 def test_the_line_that_parts_torch_and_tapegrad_is_named(pair, base, tmp_path):
-    if pair.name == "another order of a sum":
-        pytest.skip("roundings of the two libraries differ by as much")
     found = compare(base, run(pair.programs()[1], tmp_path / "b.py", diagnose.record, "tapegrad"))
     assert found.cause is not None
     first, second = pair.lines()
