@@ -77,6 +77,8 @@ SEPARATOR = "\x1f"  # between file, line, function and text of a line
 UNDEFINED = frozenset(
     "empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_".split()
 )
+# Ops of which only the first results are values; the others are scratch memory.
+RESULTS = {"mkldnn_rnn_layer": 3, "_cudnn_rnn": 3}
 OVERWRITES = frozenset(
     """bernoulli_ cauchy_ copy_ exponential_ fill_ geometric_ log_normal_ normal_ random_ set_
     uniform_ zero_""".split()
@@ -745,6 +747,8 @@ class record:
         try:
             with torch._C._DisableTorchDispatch():
                 summary = self.summary(t.detach())
+        except (RuntimeError, NotImplementedError):
+            summary = NOTHING  # a tensor of a transform or a subclass, which has no memory
         finally:
             self.quiet -= 1
         return self.stream.value(summary, what, NONE if name is None else self.stream.text(name))
@@ -783,7 +787,8 @@ class record:
         out = func(*args, **kwargs)
         if flags & WRITES:
             self.cache.clear()
-        made = [] if name in UNDEFINED else [self.value(t) for t in self.tensors(out)]
+        results = [] if name in UNDEFINED else self.tensors(out)[: RESULTS.get(name)]
+        made = [self.value(t) for t in results]
         told = spelled_arguments((args, kwargs), lambda v: isinstance(v, torch.Tensor))
         where = line, module, self.stream.text(told)
         if flags & RANDOM_OP:
