@@ -372,6 +372,32 @@ def test_alignment_of_sequences_with_nothing_in_common_is_fast():
     assert len(pairs) == 6000
 
 
+def test_steps_of_parameters_with_other_names_are_compared():
+    class Wrapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.inner(x)
+
+    def run(make, lr):
+        def loop(recording):
+            tg.manual_seed(0)
+            model = make()
+            optimizer = optim.SGD(model.parameters(), lr=lr)
+            for _ in range(2):
+                model(tg.ones(4, 3)).sum().backward()
+                optimizer.step()
+
+        return in_memory(loop)
+
+    plain, wrapped = run(lambda: nn.Linear(3, 2), 0.1), run(Wrapped, 0.1)
+    assert compare(plain, wrapped).same
+    found = compare(plain, run(Wrapped, 0.2))
+    assert (found.cause.kind, found.cause.step) == ("arguments", 0)
+
+
 # ---------------------------------------------------------------------- bad files
 
 

@@ -42,6 +42,15 @@ KEYS = (
 )
 
 
+def is_step(op: Op) -> bool:
+    return op.phase == "optimizer"
+
+
+def KEY_OF_SHAPE(op: Op) -> Any:  # noqa: N802 - one more of KEYS
+    shape = op.read[0].shape if is_step(op) and op.read and op.read[0] is not None else ()
+    return op.phase, op_name(op), shape
+
+
 NOTE_KEYS = (
     lambda note: (note.text, "" if note.line is None else note.line.text),
     lambda note: (kind_of(note), "" if note.line is None else note.line.text),
@@ -162,7 +171,10 @@ class Comparison:
         key = tuple([tuple([KEYS[0](op) for op in ops]) for ops in (ours, theirs)])
         known = self.plans.get(key)
         if known is None:
-            known = self.plans[key] = align(ours, theirs, KEYS)
+            names = [{place_name(op) for op in ops if is_step(op)} for ops in (ours, theirs)]
+            # Parameters of other names, as when a model has another class: by shape, in order.
+            keys = KEYS if names[0] & names[1] else (*KEYS, KEY_OF_SHAPE)
+            known = self.plans[key] = align(ours, theirs, keys)
         return known
 
     def look(self, step: int, a: Op, b: Op) -> float:
