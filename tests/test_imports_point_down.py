@@ -23,6 +23,7 @@ LAYERS = {
         dtypes device core.__init__ core.late_bound core.mypyc core.named_results core.per_thread
         core.settings core.size utils._pytree utils._pytree_nodes kernels.__init__
         kernels.cpu.__init__ backends.__init__ backends.cudnn _library.__init__ _library.schema
+        recorder_for_torch
     """,
     "tensors without ops": """
         core.base core.is_array core.modes core.op core.strides core.thread_modes core.locks

@@ -1,5 +1,5 @@
 """The command ``tapegrad``, also ``python -m tapegrad``: demo, run, torchrun, check, doctor, graph,
-explain, info."""
+record, compare, replay-op, explain, info."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import sys
 from collections.abc import Sequence
 
 RUN_USAGE = "tapegrad run [-h] (SCRIPT | -m MODULE | -) [ARG ...]"
-COMMANDS = ("demo", "run", "torchrun", "check", "doctor", "graph", "explain", "info")
+COMMANDS = (
+    *("demo", "run", "torchrun", "check", "doctor", "graph", "record", "compare", "replay-op"),
+    *("explain", "info"),
+)
+PROGRAMS = ("run", "doctor", "graph", "record")  # they run a program, and need one
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -38,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_doctor(commands)
     _add_graph(commands)
+    _add_runs(commands)
     explain = commands.add_parser(
         "explain",
         help="the page about an error or a finding of the doctor, by its id",
@@ -129,6 +134,13 @@ def _add_graph(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_program(graph, "a file or a folder")
 
 
+def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The commands about recorded runs say themselves what they take."""
+    from tapegrad.diagnose._runs.cli_help import add_commands
+
+    add_commands(commands)
+
+
 def _run(args: Sequence[str]) -> int:
     from tapegrad.compat import run
 
@@ -146,7 +158,7 @@ def _run(args: Sequence[str]) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says and return the exit status."""
     args = list(sys.argv[1:] if argv is None else argv)
-    if args[:1] in (["run"], ["doctor"], ["graph"]):
+    if args and args[0] in PROGRAMS:
         return _main(args)  # how it ends is the program's own affair
     try:
         status = _main(args)
@@ -172,12 +184,16 @@ def _main(args: list[str]) -> int:
         from tapegrad.diagnose._graph import cli as graph_cli
 
         return graph_cli.main(args[1:])
+    if len(args) > 1 and args[0] == "record" and args[1] not in ("-h", "--help"):
+        from tapegrad.diagnose._runs import cli as runs_cli
+
+        return runs_cli.record_main(args[1:])
     if args[:1] == ["torchrun"]:
         from tapegrad.distributed import run as launcher
 
         return launcher.main(args[1:])
     parser = _parser()
-    if args in (["run"], ["doctor"], ["graph"]):
+    if len(args) == 1 and args[0] in PROGRAMS:
         parser.parse_args([*args, "--help"])
     if args and args[0][:1] != "-" and args[0] not in COMMANDS:
         print(f"tapegrad: unknown command {args[0]!r}\n", file=sys.stderr)
@@ -198,6 +214,14 @@ def _main(args: list[str]) -> int:
         from tapegrad.compat import check
 
         return check.main(options.paths, as_json=options.json)
+    if options.command == "compare":
+        from tapegrad.diagnose._runs import cli as runs_cli
+
+        return runs_cli.compare_main(options)
+    if options.command == "replay-op":
+        from tapegrad.diagnose._runs import cli as runs_cli
+
+        return runs_cli.replay_main(options.file)
     if options.command == "demo":
         from tapegrad.diagnose import demo
 

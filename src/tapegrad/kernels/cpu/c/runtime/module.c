@@ -42,6 +42,8 @@ static PyMethodDef functions[] = {
     {"copy_into", tg_copy_into, METH_VARARGS,
      "copy_into(to, from): of one shape and dtype; False where it is not for this"},
     {"fingerprint", tg_fingerprint, METH_O, "fingerprint(x): tells its values from others"},
+    {"value_summary", tg_value_summary, METH_O,
+     "value_summary(x): what a recorded run keeps of an array, or None: by NumPy"},
     {"let_go", tg_let_go, METH_O, "let_go(x): its values are not needed any more, its place is"},
     {"move_into", tg_move_into, METH_VARARGS, "move_into(to, from): its values, and its memory is not needed"},
     {"is_at", tg_is_at, METH_VARARGS, "is_at(x, place): the same elements of the same memory"},

@@ -57,6 +57,9 @@ char *tg_copies_zeros(tg_again function, void *context, const char *begin, const
                       int64_t *bytes);
 int tg_clear_first(tg_again function, void *context, const char *out, int64_t bytes); /* kernel.c */
 
+/* value_summary.c */
+PyObject *tg_value_summary(PyObject *self, PyObject *value);
+
 /* fingerprint.c */
 PyObject *tg_fingerprint(PyObject *self, PyObject *x);
 PyObject *tg_let_go(PyObject *self, PyObject *x);
