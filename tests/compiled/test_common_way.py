@@ -109,3 +109,21 @@ def test_explain_begins_with_a_summary() -> None:
     assert "compiled in 3 pieces because of line " in first
     assert "`history.append(loss.item())` (a value is handed to Python)" in first
     assert len(history) == 8
+
+
+def test_a_view_of_an_argument_that_was_written() -> None:
+    """A call that is not recorded in the end returns a view whose history is that of the argument.
+
+    The versions of an argument, and of the tensor that stood for it, differ: the history of the view
+    was made anew from the one with the memory of the other.
+    """
+    step = torch.compile(lambda x: (x.sin().cos().exp().tanh(), x[:, 1:3]))
+    for i in range(4):
+        leaf = (torch.arange(4.0).view(1, 4) * 0.3 + i).requires_grad_()
+        x = leaf * 1.0
+        x[:, 0] = 0.5
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            view = step(x)[1]
+        (view * 3 + 0).sum().backward()
+        assert leaf.grad.tolist() == [[0.0, 3.0, 3.0, 0.0]]

@@ -219,7 +219,9 @@ class Seen:
             if is_tensor(r) and id(r) not in own:
                 seen = self.recorder.seen_in_argument(r)
                 if seen is not r:  # a view of an argument, as anyone who keeps both expects
+                    _, value = self.recorder.originals[id(memory(r._array))]
                     r._array, r._cell = seen._array, seen._cell
+                    r._view_of = as_view_of(value, r)
         if self.changes_lists():
             own |= {id(other): each for each, other, _ in self.lists}
             for each, other, _ in self.lists:
@@ -229,6 +231,19 @@ class Seen:
         if not any([id(r) in own or type(r) in (Number, Read) for r in self.results]):
             return self.out  # with the very lists that are in it
         return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
+
+
+def as_view_of(argument: Any, view: Any) -> Any:
+    """How a view of a stand-in came from the argument, whose memory it lies in by now."""
+    known = view._view_of
+    if known is None:
+        return None
+    found = known.twin()
+    found.base = argument if argument._view_of is None else argument._view_of.base
+    found.seen = view._cell.n  # its history is that of now
+    if found.steps:  # these name arrays of the stand-in: refused, should the base be written
+        found.kind = found.kind or "custom"
+    return found
 
 
 def why_not(seen: Seen) -> tuple[str, Any]:
