@@ -112,10 +112,10 @@ def test_explain_begins_with_a_summary() -> None:
 
 
 def test_a_view_of_an_argument_that_was_written() -> None:
-    """A call that is not recorded in the end returns a view whose history is that of the argument.
+    """A call that is not recorded in the end returns a view whose history is the argument's.
 
-    The versions of an argument, and of the tensor that stood for it, differ: the history of the view
-    was made anew from the one with the memory of the other.
+    The argument and the tensor that stood for it have different versions, so the history of the
+    view was once made anew, from the memory of the wrong one.
     """
     step = torch.compile(lambda x: (x.sin().cos().exp().tanh(), x[:, 1:3]))
     for i in range(4):
