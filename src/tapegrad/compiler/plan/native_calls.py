@@ -239,11 +239,12 @@ def does_the_same(
     owners = {id(memory(x)): memory(x) for x in results}
     if not given.isdisjoint(owners):
         return None  # it writes into an input, or looks at one
-    key = None
+    key: Any = None
     if what is not None:
         places: dict[int, int] = {}
-        arrays = (*inputs, *results, *tape.kept)
-        key = (what, home, len(tape), len(inputs), *[layout(x, places) for x in arrays])
+        key = (what, home, len(tape), len(inputs))
+        for some in (inputs, results, tape.kept):
+            key = (*key, *[layout(x, places) for x in some])
         if key in TRIED.known:
             kept = [memory(x) for x in tape.kept if isinstance(x, np.ndarray)]
             between = {
