@@ -127,3 +127,25 @@ def test_a_view_of_an_argument_that_was_written() -> None:
             view = step(x)[1]
         (view * 3 + 0).sum().backward()
         assert leaf.grad.tolist() == [[0.0, 3.0, 3.0, 0.0]]
+
+
+def test_large_gradients_that_add_up() -> None:
+    """Gradients that calls add to, in memory that is worth giving back, outlive a comparison."""
+    found = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        weight = torch.randn(64, 512).mul(0.1).requires_grad_()
+        x = torch.randn(8, 64)
+
+        def step(weight: Any = weight, x: Any = x) -> Any:
+            (x @ weight).tanh().mul(2).sin().sum().backward()
+
+        step()
+        function = torch.compile(step) if compiled else step
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(10):
+                function()
+        found.append(weight.grad.clone())
+    assert torch.allclose(*found, rtol=1e-4, atol=1e-6)
+    assert next(iter(function.recordings.values())).replays > 0

@@ -362,12 +362,13 @@ class Recording:
                 KERNELS.let_go(owner)
         return [each for step in self.gradient_steps for each in step.idle(self.filled)]
 
-    def give_back_memory(self) -> None:
-        """After a replay that was undone: nobody looks at what the steps have filled."""
+    def give_back_memory(self, before: Any) -> None:
+        """After a replay that was undone: nobody looks at what the steps have filled, except for
+        what was there `before` the call."""
         if self.plan is not None:
             self.plan.let_go()
         for owner in self.filled.values():
-            if is_large(owner):
+            if not before.has(owner) and is_large(owner):
                 KERNELS.let_go(owner)
 
     def replay_timed(self, values: list[Any], before: Any) -> None:

@@ -144,7 +144,7 @@ class Comparison:
         self.gradients = []
         if outside is not None:
             outside.holder = None
-        recording.give_back_memory()
+        recording.give_back_memory(self.before)
         forget_memory()
 
     def call(self, function: Callable[..., Any]) -> Any:
