@@ -4,6 +4,7 @@ Values are compared with the same function run as ordinary Python, in calls with
 other inputs: what a recording freezes shows in one of the two.
 """
 
+import re
 import warnings
 
 import pytest
@@ -762,3 +763,132 @@ def test_a_mode_that_is_left_on():
             assert not torch.is_grad_enabled()
     finally:
         torch.set_grad_enabled(True)
+
+
+# ------------------------------------------------------------------ recorded calls and views
+
+
+def in_both(make, *, calls=6):
+    """What a function does to tensors that its caller goes on with: eagerly, and in each call."""
+    eager, compiled = make(lambda f: f), make(torch.compile)
+    for _ in range(calls):
+        torch.manual_seed(0)
+        expected = eager()
+        torch.manual_seed(0)
+        for a, b in zip(expected, compiled(), strict=True):
+            torch.testing.assert_close(b, a)
+
+
+def write_all(a):
+    a.mul_(2)
+    return a.sum() * 1.0
+
+
+def write_one(a):
+    a[0] = 3.0
+    return (a * a).sum()
+
+
+def write_through_a_view(a):
+    b = a[1:]
+    b.mul_(3)
+    return b
+
+
+def only_look(a):
+    return a[::2]
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be compiled")
+@pytest.mark.parametrize("function", [write_all, write_one, write_through_a_view, only_look])
+@pytest.mark.parametrize("written", [False, True])
+def test_arguments_that_are_views_keep_their_place_in_the_graph(function, written):
+    def make(compile):
+        f = compile(function)
+
+        def run():
+            leaf = torch.randn(6, dtype=torch.float64, requires_grad=True)
+            base = leaf * 1.0
+            if written:
+                base[0] = base[1].detach()
+            a, other = base[:4], base.view(2, 3)
+            out = f(a)
+            (base.sum() + (out * out).sum() + other.sin().sum() + a.sum()).backward()
+            return leaf.grad, base, torch.tensor([base._version, a._version])
+
+        return run
+
+    in_both(make)
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be compiled")
+def test_views_of_another_dtype_that_a_recorded_call_returns():
+    def make(compile):
+        f = compile(lambda z: torch.view_as_real(z)[1:])
+
+        def run():
+            z = torch.randn(3, dtype=torch.complex64)
+            out = f(z)
+            out.mul_(2)
+            return z, out
+
+        return run
+
+    in_both(make)
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be compiled")
+def test_a_users_backward_runs_when_gradients_are_asked_for():
+    calls = []
+
+    class Counted(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            calls.append(1)
+            return grad * 2
+
+    f = torch.compile(lambda x: Counted.apply(x.sin()).cos())
+    x = torch.randn(3, requires_grad=True)
+    for n in range(1, 7):
+        f(x).sum().backward()
+        assert len(calls) == n
+
+
+def test_a_users_backward_that_only_computes_is_recorded():
+    scale = torch.tensor(3.0)
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, power):
+            ctx.save_for_backward(x)
+            ctx.power = power
+            return x**power
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            made = grad * ctx.power * torch.sign(x) * abs(scale)
+            made[x > 2] = 0.0
+            return made, None
+
+    def whole(x):
+        x = x.detach().requires_grad_()
+        outside(x).sum().backward()
+        return x.grad
+
+    def outside(x):
+        return Scaled.apply(x.sin(), 2).cos()
+
+    once, twice = torch.compile(whole, fullgraph=True), torch.compile(outside, fullgraph=True)
+    for i in range(6):
+        x = torch.linspace(-1, 3, 5) * (i + 1)
+        y, z = x.clone().requires_grad_(), x.clone().requires_grad_()
+        outside(y).sum().backward()
+        twice(z * 1).sum().backward()
+        assert torch.equal(once(x), y.grad) and torch.equal(z.grad, y.grad)
+    for each in (once, twice):
+        assert re.search(r"replayed [3-9] times", torch.compile.explain(each))

@@ -71,8 +71,8 @@ def test_what_is_not_finite_or_small_or_the_same() -> None:
         ordinary = here.isfinite() & (here < 1e25)
         torch.testing.assert_close(there[ordinary], here[ordinary], rtol=1e-4, atol=1e-29)
         assert torch.equal(there.isnan(), here.isnan())
-    # PyTorch's running mean makes NaN of infinities, on a GPU in the order of its threads. Here means
-    # on the GPU are those of sums.
+    # PyTorch's running mean makes NaN of infinities, on a GPU in the order of its threads. Ours is
+    # a sum there.
     means = torch.std_mean(x.cuda(), 1)[1].cpu()
     torch.testing.assert_close(means, x.double().mean(1).float(), equal_nan=True)
     large = torch.full((2, 5), 16777217.0, device="cuda")

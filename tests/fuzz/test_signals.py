@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pathlib
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import tapegrad
 from tapegrad.__config__ import is_compiled
 
 TOOL = pathlib.Path(__file__).with_name("signals.py")
@@ -43,3 +45,24 @@ def test_interrupts(way: str, count: int) -> None:
 )
 def test_many_interrupts(way: str, count: int, seed: int) -> None:
     check(run(way, count, seed), count)
+
+
+def test_modes_are_switched_by_blocks_that_no_signal_tears():
+    """A handler runs between two lines of Python, so `set_mode` and `try` leave a gap.
+
+    The blocks of core/modes.py and what else setup.py compiles have none. Who is left: functions
+    of PyTorch's that switch a mode and do nothing else.
+    """
+    calls = ["autograd/c_names.py", "autograd/grad_mode.py", "core/thread_modes.py"]
+    found = []
+    package = pathlib.Path(tapegrad.__file__).parent
+    compiled = (pathlib.Path(__file__).parents[2] / "setup.py").read_text(encoding="utf-8")
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package).as_posix()
+        if f'"src/tapegrad/{name}"' in compiled:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        if any([getattr(f, "id", "") in ("set_mode", "set_modes") for f in called]):
+            found.append(name)
+    assert found == [*calls, "names/_C/__init__.py"]

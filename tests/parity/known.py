@@ -92,6 +92,7 @@ MISSES: dict[str, dict[str, str]] = {
     },
     "native_layer_norm": {"dtypes": HALF},
     "nn.functional.conv2d": {"dtypes": CLOSER},
+    "nn.functional.conv_transpose1d": {"dtypes": HALF},
     "nn.functional.conv_transpose2d": {"dtypes": HALF},
     "nn.functional.conv_transpose3d": {"dtypes": HALF},
     "nn.functional.linear_cross_entropy.chunked": {

@@ -141,13 +141,6 @@ class set_grad_enabled(Mode, SetGradBlock):
     False
     """
 
-    def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, bool):
-            raise TypeError(
-                f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}"
-            )
-        super().__init__(mode)
-
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         set_mode("grad", self.before)
         return super().__call__(function)

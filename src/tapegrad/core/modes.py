@@ -143,9 +143,13 @@ class GradBlock:
 class SetGradBlock:
     """Grad mode is `mode` from here on, or until the end of a `with` block."""
 
-    def __init__(self, mode: bool) -> None:
+    def __init__(self, mode: Any) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(
+                f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}"
+            )
         self.before: bool = MODES.grad
-        self.mode = mode
+        self.mode: bool = mode
         set_mode("grad", mode)
 
     def __enter__(self) -> Any:
@@ -173,22 +177,55 @@ class ThreadsBlock:
 
 
 class grad_set_to:
-    """Grad mode is `wanted` in a `with` block; free where it is that already."""
+    """Grad mode is `wanted` in a `with` block, and afterwards what it was."""
 
-    __slots__ = ("changed", "wanted")
+    __slots__ = ("before", "wanted")
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
-        self.changed = False
+        self.before = wanted
 
     def __enter__(self) -> None:
-        self.changed = MODES.grad is not self.wanted
-        if self.changed:
+        self.before = MODES.grad
+        if self.before is not self.wanted:
             set_mode("grad", self.wanted)
 
     def __exit__(self, *error: object) -> None:
-        if self.changed:
-            set_mode("grad", not self.wanted)
+        if MODES.grad is not self.before:
+            set_mode("grad", self.before)
+
+
+class autocast_set_to:
+    """Autocast is `wanted` in a `with` block, and afterwards what it was; None: it is off."""
+
+    __slots__ = ("before", "wanted")
+
+    def __init__(self, wanted: Any) -> None:
+        self.wanted = wanted
+        self.before: Any = None
+
+    def __enter__(self) -> None:
+        self.before = MODES.autocast
+        set_mode("autocast", self.wanted)
+
+    def __exit__(self, *error: object) -> None:
+        set_mode("autocast", self.before)
+
+
+class neither_recorded_nor_cast:
+    """Grad mode and autocast are off in a `with` block."""
+
+    __slots__ = ("before",)
+
+    def __init__(self) -> None:
+        self.before: tuple[bool, Any] = (True, None)
+
+    def __enter__(self) -> None:
+        self.before = (MODES.grad, MODES.autocast)
+        set_modes({"grad": False, "autocast": None})
+
+    def __exit__(self, *error: object) -> None:
+        set_modes({"grad": self.before[0], "autocast": self.before[1]})
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

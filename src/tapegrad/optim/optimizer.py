@@ -14,7 +14,7 @@ import tapegrad as tg
 
 from ..autograd.hooks import RemovableHandle
 from ..core.base import writing_for_caller
-from ..core.modes import MODES, set_mode
+from ..core.modes import grad_set_to
 from ..core.python_dispatch import called_as_a_whole
 from ..core.tensor_lists import drop_gradients
 from ..errors import models
@@ -76,15 +76,8 @@ def _use_grad_for_differentiable(step: Hook) -> Hook:
 
     @functools.wraps(step)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = MODES.grad
-        wanted = bool(self.defaults["differentiable"])
-        if before is not wanted:
-            set_mode("grad", wanted)
-        try:
+        with grad_set_to(bool(self.defaults["differentiable"])):
             return step(self, *args, **kwargs)
-        finally:
-            if MODES.grad is not before:
-                set_mode("grad", before)
 
     return run
 

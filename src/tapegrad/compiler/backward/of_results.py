@@ -24,7 +24,7 @@ from ...autograd.starts import edge_of
 from ...core.base import Node, TensorBase, next_seq, user_frame, wrap
 from ...core.late_bound import TENSOR
 from ...core.locks import new_rlock
-from ...core.modes import MODES, grad_set_to, set_mode
+from ...core.modes import MODES, autocast_set_to, grad_set_to
 from ...core.python_dispatch import ACTIVE
 from ...core.strides import memory
 from ...ops.draws.generators import default_generator
@@ -34,6 +34,7 @@ from ..capture.undo import Print, is_same_as, same_bits
 from ..plan.memory_plan import Plan, movable, owners_of
 from ..plan.native_calls import in_segments
 from ..program.steps import GradientStep, timed
+from .users_rules import may_act
 
 TWICE = "torch.compile with aot_autograd does not currently support double backward"
 SOME = 4093  # numbers, of which gradients of no meaning consist; a prime, so that rows differ
@@ -178,13 +179,20 @@ class Outside:
             return "it returns two views of one memory"
         if not all([self.recorder.is_made(t._array) for t in self.results]):
             return "it returns a view of a tensor that was there before"
-        return "a hook in it sees gradients" if any(map(self.has_hooks, self.results)) else ""
+        for result in self.results:
+            trouble = self.trouble_behind(result)
+            if trouble:
+                return trouble
+        return ""
 
     def ends(self) -> list[Any]:
         return [t._node for t in self.stand_ins] + [edge_of(t)[0] for t in self.leaves]  # type: ignore[index]
 
-    def has_hooks(self, result: Any) -> bool:
-        """Whether a node behind a result has hooks; which ends there are is noted on the way."""
+    def trouble_behind(self, result: Any) -> str:
+        """Why the pass behind a result may not run before somebody asks for its gradients.
+
+        Which ends there are is noted on the way.
+        """
         ends = {node: i for i, node in enumerate(self.ends())}
         found: set[int] = set()
         stack, seen = [result._node], {result._node}
@@ -194,13 +202,15 @@ class Outside:
                 found.add(ends[node])
                 continue
             if node._hooks is not None:
-                return True
+                return "a hook in it sees gradients"
+            if may_act(node):
+                return f"{node._forward_cls.__name__}.backward may do more than compute"
             for edge in node._edges:
                 if edge is not None and edge not in seen:
                     seen.add(edge)
                     stack.append(edge)
         self.reached.append(found)
-        return False
+        return ""
 
     def record(self, patterns: set[Pattern]) -> None:
         """Run the backward passes under the recorder, from gradients of no meaning."""
@@ -208,7 +218,8 @@ class Outside:
         forward, written, made = recorder.steps, recorder.written, dict(recorder.made)
         recorder.written = set()
         every = (True,) * len(self.results)
-        with recorder, closed(self.stand_ins, self.leaves), no_autocast():
+        # A backward pass works in the dtypes of its forward pass: nothing is cast.
+        with recorder, closed(self.stand_ins, self.leaves), autocast_set_to(None):
             for pattern in {every: None, **dict.fromkeys(patterns)}:
                 roots = [t for t, is_used in zip(self.results, pattern, strict=True) if is_used]
                 seeds = [wrap(seed_like(t._array, i)) for i, t in enumerate(roots, 1)]
@@ -369,17 +380,6 @@ def seed_like(array: Any, start: int) -> Any:
     return made
 
 
-class no_autocast:
-    """No casts for a block: a backward pass works in the dtypes of its forward pass."""
-
-    def __enter__(self) -> None:
-        self.before = MODES.autocast
-        set_mode("autocast", None)
-
-    def __exit__(self, *error: object) -> None:
-        set_mode("autocast", self.before)
-
-
 class Call:
     """What a call of a compiled function was made with, should it have to be made again."""
 
@@ -407,13 +407,10 @@ class Call:
         before = default_generator.get_state()
         if self.random is not None:
             default_generator.set_state(self.random)
-        casts = MODES.autocast
-        set_mode("autocast", self.autocast)
         try:
-            with grad_set_to(True):
+            with autocast_set_to(self.autocast), grad_set_to(True):
                 out = self.function(*args, **kwargs)
         finally:
-            set_mode("autocast", casts)
             default_generator.set_state(before)
         return pytree.tree_flatten(out)[0], given
 

@@ -13,6 +13,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import TensorBase, Version, wrap
 from ...core.late_bound import TENSOR
+from ...core.modes import grad_set_to
 from ...core.strides import memory
 from ...device import device
 from ...utils import _pytree as pytree
@@ -205,12 +206,7 @@ class Seen:
         pairs = [(s, v) for s, v in zip(self.inputs, values, strict=True) if s is not None]
         for static, value in pairs:
             if static._cell is not None and static._cell.n:
-                value._array[...] = static._array
-                value._version_cell().n += static._cell.n
-                node = static._node
-                if node is not None and not node._is_leaf and type(node) is not Doorway:
-                    # What was written is part of the history, which begins where it was before.
-                    value._node, value._slot, value._wants_grad = node, static._slot, True
+                write_back(static, value)
             if static._wants_grad and (static._node is None or static._node._is_leaf):
                 value.requires_grad_()
                 value._gradient = static._gradient
@@ -219,9 +215,7 @@ class Seen:
             if is_tensor(r) and id(r) not in own:
                 seen = self.recorder.seen_in_argument(r)
                 if seen is not r:  # a view of an argument, as anyone who keeps both expects
-                    _, value = self.recorder.originals[id(memory(r._array))]
-                    r._array, r._cell = seen._array, seen._cell
-                    r._view_of = as_view_of(value, r)
+                    r._array, r._cell, r._view_of = seen._array, seen._cell, seen._view_of
         if self.changes_lists():
             own |= {id(other): each for each, other, _ in self.lists}
             for each, other, _ in self.lists:
@@ -233,17 +227,24 @@ class Seen:
         return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
 
 
-def as_view_of(argument: Any, view: Any) -> Any:
-    """How a view of a stand-in came from the argument, whose memory it lies in by now."""
-    known = view._view_of
-    if known is None:
-        return None
-    found = known.twin()
-    found.base = argument if argument._view_of is None else argument._view_of.base
-    found.seen = view._cell.n  # its history is that of now
-    if found.steps:  # these name arrays of the stand-in: refused, should the base be written
-        found.kind = found.kind or "custom"
-    return found
+def write_back(static: Any, value: Any) -> None:
+    """Have in an argument what was written into its stand-in, with the history of that."""
+    cell = value._version_cell()
+    version = cell.n + static._cell.n
+    node = static._node
+    if node is None or node._is_leaf or type(node) is Doorway:
+        value._array[...] = static._array
+    elif value._view_of is None:
+        # What was written is part of the history, which begins where it was before.
+        value._array[...] = static._array
+        value._node, value._slot, value._wants_grad = node, static._slot, True
+    else:  # the base of a view has the write in its history, too
+        written = wrap(static._array.copy())
+        written._node, written._slot, written._wants_grad = node, static._slot, True
+        with grad_set_to(True):
+            value.copy_(written)
+        value._view_of.seen = version
+    cell.n = version
 
 
 def why_not(seen: Seen) -> tuple[str, Any]:

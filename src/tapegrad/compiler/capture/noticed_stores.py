@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.function import FunctionCtx
 from ...core.base import TensorBase
 from ...nn.modules.module import Module
 from .guarded_reads import GuardedReads
@@ -35,6 +36,8 @@ class NoticedStores(GuardedReads):
         elif isinstance(owner, Module) and not self.is_new(owner):
             if not self.is_same_attr(owner, name, value):
                 self.changes(owner, f".{name}")
+        elif isinstance(owner, FunctionCtx) and not getattr(owner, "_outputs", None):
+            self.mark(owner)  # `forward` of a Function is running, for which it was made
         elif not self.is_new(owner):
             found = None if isinstance(owner, type) else self.find_in(type(owner).__mro__, name)
             setter = found.fset if isinstance(found, property) else None

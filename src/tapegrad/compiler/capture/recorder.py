@@ -21,7 +21,7 @@ from ... import _ops  # noqa: F401 - calls are told by their names in torch.ops
 from ...api.tensor.conversion import the_element
 from ...autograd.dispatched import above, wanting
 from ...core import lazy_conj
-from ...core.base import WITH_BITS, TensorBase, next_seq, user_frame, wrap
+from ...core.base import WITH_BITS, TensorBase, View, next_seq, user_frame, wrap
 from ...core.dispatch import apply
 from ...core.op import REGISTRY, Op
 from ...core.python_dispatch import Call, OpMode, below_autograd, leaves_of, modes_set_to
@@ -127,6 +127,7 @@ class Recorder(OpMode):
         self.number_arrays: dict[Any, Any] = {}  # by number and dtype: it, its array
         self.is_inside = False  # a function that is called as a whole
         self.originals: dict[int, tuple[Any, Any]] = {}  # by id of memory: stand-ins, arguments
+        self.stood_for: dict[int, Any] = {}  # by id of a stand-in: the argument
         self.has_histories = False  # a tensor that was there before is no leaf
         self.take_over([t._array for t in inputs])
         for t in tensors:
@@ -144,6 +145,7 @@ class Recorder(OpMode):
     def stand_for(self, pairs: list[tuple[Any, Any]]) -> None:
         """Tensors that stand for arguments, with those arguments."""
         self.originals = {id(memory(t._array)): (t, value) for t, value in pairs}
+        self.stood_for = {id(t): value for t, value in pairs}
 
     def asked(self, t: Any, what: str) -> Any:
         """What a stand-in cannot tell, or what is not part of the signature, the argument tells."""
@@ -155,7 +157,9 @@ class Recorder(OpMode):
         if (what == "layout" and same) or (what == "history" and not value._wants_grad):
             return t
         self.give_up("it asks how an argument lies in memory, or where it comes from")
-        return value if t is stand_in else t if what == "history" else self.seen_in_argument(t)
+        if id(t) in self.stood_for:
+            return self.stood_for[id(t)]
+        return t if what == "history" else self.seen_in_argument(t)
 
     def seen_in_argument(self, t: Any) -> Any:
         """A view of a stand-in as a view of the argument, where that lies in memory alike."""
@@ -163,14 +167,14 @@ class Recorder(OpMode):
         if known is None:
             return t
         stand_in, value = known
-        if t is stand_in:
-            return value
+        if id(t) in self.stood_for:
+            return self.stood_for[id(t)]
         if stand_in._array.strides != value._array.strides:
             return t
-        offset = address(t._array) - address(stand_in._array)
-        view = wrap(strided(np, value._array, t._array.shape, t._array.strides, offset))
+        view = wrap(at_the_same_place(t._array, stand_in._array, value._array))
         view._cell = value._version_cell()
-        view._view_of = t._view_of
+        if t._view_of is not None:
+            view._view_of = view_of_argument(t._view_of, stand_in, value)
         return view
 
     def give_up(self, reason: str) -> None:
@@ -699,3 +703,30 @@ class Recorder(OpMode):
         if isinstance(value, dict):
             return {key: self.without_history(v) for key, v in value.items()}
         return value
+
+
+def at_the_same_place(array: Any, stand_in: Any, argument: Any) -> Any:
+    """The part of an argument's memory that an array looks at in that of its stand-in."""
+    if not array.size:
+        return array
+    start = argument
+    if array.dtype != argument.dtype:
+        n = max(1, array.dtype.itemsize // argument.dtype.itemsize)
+        start = strided(np, argument, (n,), (argument.dtype.itemsize,)).view(array.dtype)
+    offset = address(array) - address(stand_in)
+    return strided(np, start, array.shape, array.strides, offset)
+
+
+def view_of_argument(view: View, stand_in: Any, value: Any) -> View:
+    """How a view of a stand-in came from its base, as a view of the argument."""
+    moved = [
+        (at_the_same_place(source, stand_in._array, value._array), op, attrs)
+        for source, op, attrs in view.steps
+    ]
+    made = view.twin()
+    parent = value._view_of
+    made.base = value if parent is None else parent.base
+    made.steps = (*(() if parent is None else parent.steps), *moved)
+    # As many writes ago as in the stand-in's memory.
+    made.seen = value._version_cell().n - (stand_in._version_cell().n - view.seen)
+    return made

@@ -18,11 +18,11 @@ from ...autograd.dispatched import above, wanting
 from ...autograd.starts import edge_of
 from ...core.base import TensorBase, wrap
 from ...core.dispatch import apply
+from ...core.modes import autocast_set_to
 from ...core.op import Op
 from ...core.python_dispatch import Call, OpMode, below_autograd, modes_set_to
 from ...kernels.cpu import KERNELS
 from ...utils import _pytree as pytree
-from ..backward.of_results import no_autocast
 from ..capture.arguments import around, is_tensor
 from ..capture.branches import OtherAnswer
 from ..capture.capture import is_same_result, paired, same_items
@@ -203,7 +203,7 @@ class Comparison:
         if not all([is_tensor(r) and r._wants_grad and r._node is not None for r in results]):
             return "a result"
         ends = [*[self.values[i] for i in outside.doors], *outside.leaves]
-        with AsRecorded(), ending_at(ends), no_autocast():
+        with AsRecorded(), ending_at(ends), autocast_set_to(None):
             for seeds, expected in self.passes.values():
                 pairs = [(t, g) for t, g in zip(results, seeds, strict=True) if g is not None]
                 gradients = grad(

@@ -12,7 +12,7 @@ from ... import dtypes
 from ...core.base import STATE, TensorBase, quiet, wrap
 from ...core.devices import two_devices, xp_of
 from ...core.lazy_conj import memory_behind, plain
-from ...core.modes import MODES, set_mode
+from ...core.modes import MODES, neither_recorded_nor_cast
 from ...core.python_dispatch import dispatches
 from ...core.transforms.batched import has_batched
 from ...core.transforms.levels import TANGENTS
@@ -62,10 +62,7 @@ def write_outputs(
     sources = [x._array for x in (*flatten(args), *flatten(kwargs.values()))]
     for t in targets:
         check_memory(t._array, sources, apart)
-    before, cast = MODES.grad, MODES.autocast
-    set_mode("grad", False)
-    set_mode("autocast", None)  # it leaves the caller's tensors alone
-    try:
+    with neither_recorded_nor_cast():  # autocast leaves the caller's tensors alone
         result = call(*args, **kwargs)
         parts = result if isinstance(result, tuple) else (result,)
         for target, part in zip(targets, parts, strict=True):
@@ -76,9 +73,6 @@ def write_outputs(
                 target.copy_(part)  # what there is of memory, the class knows
             else:
                 store(name, target, plain(part._array), "" if api is None else api.out_dtype)
-    finally:
-        set_mode("grad", before)
-        set_mode("autocast", cast)
     return type(result)(targets) if isinstance(result, tuple) else out
 
 

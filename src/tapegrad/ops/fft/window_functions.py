@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...core.modes import MODES, set_mode
+from ...core.modes import grad_set_to
 from ...device import strided
 from ..block import Case, api
 from ..block.checks import invalid_call
@@ -362,12 +362,8 @@ def older(
     def rounded(value: float) -> float:
         return float(np.asarray(value).astype(wanted))
 
-    before = MODES.grad
-    set_mode("grad", False)
-    try:
+    with grad_set_to(False):
         values = shape(ranges.arange(count, dtype=dtypes.of(wanted)), count, rounded)
-    finally:
-        set_mode("grad", before)
     return creation.made(values._array[:length].copy(), requires_grad)
 
 

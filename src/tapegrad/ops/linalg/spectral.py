@@ -15,7 +15,7 @@ from ...core.base import TensorBase, wrap
 from ...core.devices import is_device, to_host, xp_of
 from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ...core.python_dispatch import same_always
+from ...core.python_dispatch import looks_at_values, same_always
 from ...core.transforms.batched import memory_of
 from ...core.warned import warn_once
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
@@ -98,6 +98,7 @@ def filled_up(F: Any, part: Any, whole: Any, dim: int) -> Any:
     return F.cat([part, F.zeros_like(F.narrow(whole, dim, have, want - have))], dim)
 
 
+@looks_at_values
 def check_phase(function: str, what: str, why: str, slopes: Any) -> None:
     """Refuse a loss that changes when vectors are multiplied by e^{i phi}."""
     if isinstance(slopes, TensorBase):
