@@ -564,8 +564,8 @@ def run_as_file(folder: Any, program: str) -> Any:
 
 
 KINDS_AND_MOST = [
-    *[("elementwise", 1.7), ("gradient", 1.7), ("layers", 0.6)],
-    *[("product", 2.7), ("picked", 1.7), ("windows", 1.7)],
+    *[("elementwise", 1.5), ("gradient", 1.5), ("layers", 0.5)],
+    *[("product", 2.6), ("picked", 1.5), ("windows", 1.7)],
 ]
 
 

@@ -490,7 +490,7 @@ def test_the_parts_of_what_cannot_be_recorded() -> None:
     assert y.grad_fn.name() == "CompiledFunctionBackward"
     assert module.first._compiled_call_impl is None
     said_of_it = tg.compile.explain(compiled)
-    assert "Sequential: 1 recording" in said_of_it
+    assert "Sequential: compiled as a whole, 1 recording" in said_of_it
     assert "the backward pass:" in said_of_it
 
 

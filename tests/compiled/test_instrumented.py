@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 import tapegrad as tg
+from tapegrad.compiler.capture.hooks import HOOKS
 from tapegrad.compiler.capture.instrumented import (
     instrumented,
     is_instrumented,
     original_of,
 )
-from tapegrad.compiler.capture.python_state import CURRENT, HOOKS, SWAPS, PythonState
+from tapegrad.compiler.capture.python_state import PythonState
+from tapegrad.compiler.capture.swapped_code import CURRENT, SWAPS
 
 
 class Config:

@@ -133,7 +133,6 @@ class Behind(Node):
             recorder.meet(leaf)
         self.step = step = BehindStep(self, given)
         recorder.take_over(step.made)
-        recorder.trace.add(step.name, step.reads())
         recorder.steps.append(step)
         recorder.behind.append(step)
         made = iter(step.made)

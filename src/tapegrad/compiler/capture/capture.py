@@ -186,7 +186,8 @@ class Seen:
 
     def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
         """The backward passes of results that are differentiated later."""
-        outside = Outside(self.recorder, self.results, self.inputs)
+        with self.noticing.paused():
+            outside = Outside(self.recorder, self.results, self.inputs)
         if not outside.results:
             return
         self.refused = outside.why_not(self.inputs)

@@ -6,7 +6,7 @@ becomes, in the syntax tree and with the same lines and columns,
 
     loss = use(attr(self, "scale")) * use(item(call(f, x), 0))
 
-where `attr`, `item`, `call` … are the hooks of `python_state`. The tree is that of the function's
+where `attr`, `item`, `call` … are those of `hooks.py`. The tree is that of the function's
 own file, and it is only believed if compiling it unchanged gives the very code that the function
 has. Both codes have the same variables, so that the instrumented one can take the other's place in
 the function object: whoever calls it runs it, this package and Python's own C code as well.

@@ -55,17 +55,26 @@ from ..program.steps import (
     to_none,
 )
 from .branches import Check, Decision
-from .digest import SAME_ALWAYS, Trace
 from .returned_values import is_returned
 from .side_effects import unnoticed
 from .symbolic_floats import Number, NumberFill, NumberStep, OptionStep, Read, ReadStep, number
-from .undo import Earlier, Snapshots, fingerprint
+from .undo import Earlier, Snapshots
 
 ONE_NUMBER = frozenset(("aten::zero_", "aten::fill_"))  # everywhere in a tensor
 
 # Ops that hand a value to Python, by their names in PyTorch.
 ITEM = "aten::_local_scalar_dense"
 READS = frozenset((ITEM, "aten::equal"))
+# Functions that always make the same, likewise.
+SAME_ALWAYS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("ones", "zeros", "full", "empty", "ones_like", "zeros_like", "full_like", "empty_like"),
+        *("new_ones", "new_zeros", "new_full", "new_empty", "arange", "eye", "linspace"),
+        *("scalar_tensor", "logspace", "empty_strided", "tril_indices", "triu_indices"),
+        "lift_fresh",  # of Python's values: those are looked at by the guards
+    )
+)
 MOST_PLACES = 16  # in the way of recording a call, that are noted
 
 
@@ -92,7 +101,6 @@ class Recorder(OpMode):
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.idle: list[Any] = []  # gradients of the recording that such a call is compared with
-        self.trace = Trace()
         self.answers: list[bool] = []  # that decided what to do next
         self.steps: list[Step] = []
         self.behind: list[Any] = []  # those of them that go on behind the arguments
@@ -178,6 +186,12 @@ class Recorder(OpMode):
             place = place_in(self.body)
             if place.line and all([place.line != known.line for known in self.places]):
                 self.places.append(place)
+
+    def give_up_at(self, reason: str, where: Any, places: list[Place]) -> None:
+        """The same for something that happened at an earlier line."""
+        if not self.trouble:
+            self.trouble, self.where = reason, where
+            self.places += [place for place in places if place.line]
 
     def was_there(self, t: Any) -> None:
         """A tensor that the call can reach and did not make, and its gradient.
@@ -265,7 +279,6 @@ class Recorder(OpMode):
         given = self.in_arrays(op, plain) if self.has_numbers else plain
         arrays = [t._array if isinstance(t, TensorBase) else t for t in given]
         self.is_quiet = True
-        self.trace.add(op.name, arrays, attrs)
         tape = None
         with below_autograd():
             if self.keeps_steps:
@@ -373,7 +386,6 @@ class Recorder(OpMode):
             return out  # a view
         self.take_over(made)
         step = CallStep(call, *self.without_history((call.args, call.kwargs)), made, tape)
-        self.trace.add(step.name, step.args, step.kwargs)
         self.add(step, step.args, step.kwargs)
         return out
 
@@ -400,7 +412,6 @@ class Recorder(OpMode):
         self.meet(t)
         answer = bool(the_element(wrap(t._array)))
         self.answers.append(answer)
-        self.trace.add("if", t, answer)
         self.steps.append(Decision(t._array, answer, users_line(), place_in(self.body)))
         return answer
 
@@ -418,7 +429,6 @@ class Recorder(OpMode):
             self.give_up("a value is the reason for an error")
             raise
         given = self.without_history((args, kwargs))
-        self.trace.add(function.__name__, args, kwargs)
         if self.keeps_steps:
             step = Check(function, given, answer, users_line(), place_in(self.body))
             self.add(step, given)
@@ -453,7 +463,6 @@ class Recorder(OpMode):
     def add_fill(self, name: str, array: Any) -> None:
         self.take_over([array])
         step = FillStep(name, array)
-        self.trace.add(name, array, fingerprint(memory(array)))
         self.steps.append(step)
         if step.is_zero and array is memory(array) and array.flags.forc:
             self.zeros[id(array)] = array
@@ -465,7 +474,6 @@ class Recorder(OpMode):
         target = tensors[0]
         self.write_into(target)
         self.check_attributes(op, attrs)
-        self.trace.add(f"{op.name}_", tensors, attrs)
         before = target._array.copy()
         self.is_quiet = True
         with below_autograd():
@@ -493,7 +501,6 @@ class Recorder(OpMode):
         if tape is None:
             return False
         step = CopyStep(call, *self.without_history((call.args, call.kwargs)), target, tape)
-        self.trace.add(step.name, step.args, step.kwargs)
         self.steps.append(step)
         return True
 
@@ -539,7 +546,6 @@ class Recorder(OpMode):
     def take_over(self, made: list[Any]) -> None:
         for array in made:
             self.made[id(memory(array))] = memory(array)
-            self.trace.made(memory(array))
 
     # ------------------------------------------------------------------ whole functions
 
@@ -552,7 +558,6 @@ class Recorder(OpMode):
         places = getattr(function, "overwrites", None)
         target = None if places is None or self.trouble else args[places[0]]
         if not self.trouble:
-            self.trace.add(function.__name__, args, kwargs)
             self.note_gradients()
             if target is not None:
                 self.forget_values(target)

@@ -7,6 +7,7 @@ of Python's can have been changed may be made a second time, should its replay d
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import dis
 import functools
@@ -16,9 +17,11 @@ import socket
 import sys
 import time
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from ...core.base import PACKAGE, TensorBase
+from ...kernels.cpu import KERNELS
 from ..breaks.calls import Place, place_in
 from .guards import is_library_file, names_in
 from .instrumented import is_instrumented, original_of
@@ -47,6 +50,9 @@ STORES = frozenset(
 )
 
 
+IS_SEEN, IS_WATCHED = 1, 2  # what is said of a function that starts, as a sum
+
+
 class Heard:
     """A stream that tells a recorder when something is written to it."""
 
@@ -71,14 +77,36 @@ def unnoticed(method: Any) -> Any:
         if hook is None:
             return method(self, *args)
         self.hook = None
-        sys.setprofile(None)
+        hook.stop()
         try:
             return method(self, *args)
         finally:
             self.hook = hook
-            sys.setprofile(hook)
+            hook.start()
 
     return call
+
+
+class CallWatch:
+    """Tells of the functions that run: c/tape/call_watch.c, where there are no kernels in C."""
+
+    def __init__(self, on_code: Any, on_call: Any) -> None:
+        known: dict[int, int] = {}
+
+        def notice(frame: Any, event: str, function: Any) -> None:
+            if event == "c_call":
+                if known.get(id(frame.f_code), 0) & IS_WATCHED:
+                    on_call(frame, function)
+            elif event == "call" and not known.get(id(frame.f_code), 0) & IS_SEEN:
+                known[id(frame.f_code)] = on_code(frame)
+
+        self.notice = notice
+
+    def start(self) -> None:
+        sys.setprofile(self.notice)
+
+    def stop(self) -> None:
+        sys.setprofile(None)
 
 
 class Noticing:
@@ -86,24 +114,36 @@ class Noticing:
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
-        self.seen: set[types.CodeType] = set()  # that ran, as it ran
-        self.codes: set[types.CodeType] = set()  # of the functions that ran
-        self.others: set[types.CodeType] = set()  # those that are not of this package
+        self.seen: dict[int, types.CodeType] = {}  # that ran, as it ran
+        self.codes: set[types.CodeType] = set()  # of functions that are not of this package
         self.places: dict[types.CodeType, Place] = {}  # by those of the user: what led to them
         self.is_blind = sys.getprofile() is not None
         self.acts = self.is_blind  # something of Python's may have been changed
 
     def __enter__(self) -> Noticing:
         if not self.is_blind:
-            self.recorder.hook = self.hook()
-            sys.setprofile(self.recorder.hook)
+            watch: Any = CallWatch if KERNELS is None else KERNELS.CallWatch
+            self.recorder.hook = watch(self.notice_code, self.notice_call)
+            self.recorder.hook.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         if not self.is_blind:
-            sys.setprofile(None)
+            self.recorder.hook.stop()
             self.recorder.hook = None
             self.acts = self.acts or any(map(stores, self.codes))
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block in which nothing of the user's runs."""
+        hook = self.recorder.hook
+        if hook is not None:
+            hook.stop()
+        try:
+            yield
+        finally:
+            if hook is not None:
+                hook.start()
 
     def places_of(self, name: str) -> list[Place]:
         """Where functions are called that name a variable or an `.attribute`."""
@@ -115,33 +155,23 @@ class Noticing:
         """The functions that ran; None if that is not known."""
         return None if self.is_blind else self.codes
 
-    def hook(self) -> Any:
-        """What Python calls, very often."""
-        codes, others = self.seen, self.others
-
-        def notice(frame: Any, event: str, function: Any) -> None:
-            if event == "c_call":
-                if frame.f_code in others:
-                    self.notice_call(frame, function)
-            elif event == "call" and frame.f_code not in codes:
-                self.notice_code(frame)
-
-        return notice
-
-    def notice_code(self, frame: Any) -> None:
-        """A function runs for the first time."""
+    def notice_code(self, frame: Any) -> int:
+        """A function runs for the first time. IS_SEEN: no need to tell of it again; IS_WATCHED:
+        what it calls in C is of interest."""
         code = frame.f_code
-        self.seen.add(code)
+        self.seen[id(code)] = code
+        is_other = not code.co_filename.startswith(PACKAGE)
+        if not is_other and not is_instrumented(code):
+            return IS_SEEN
         self.codes.add(original_of(code))
-        if not code.co_filename.startswith(PACKAGE):
-            self.others.add(code)
-            if not is_library_file(code.co_filename):
-                self.places[original_of(code)] = place_in(self.recorder.body, frame)
+        if is_other and not is_library_file(code.co_filename):
+            self.places[original_of(code)] = place_in(self.recorder.body, frame)
         state = self.recorder.state
         if state is not None and is_instrumented(code):
             state.started(code)
-        elif state is not None and code in self.others and not state.notice(frame):
-            self.seen.discard(code)  # this time it was not the user's code that called it
+        elif state is not None and is_other and not state.notice(frame):
+            return IS_WATCHED  # this time it was not the user's code that called it
+        return IS_SEEN | IS_WATCHED if is_other else IS_SEEN
 
     def notice_call(self, frame: Any, function: Any) -> None:
         """A function in C is called by somebody else than this package."""

@@ -196,6 +196,28 @@ class Snapshots:
                 self.arrays[key] = (owner, copy_of(owner))
 
 
+class Reached:
+    """What a recorded call met that was there before it, to be looked at in later calls."""
+
+    def __init__(self, seen: Any) -> None:
+        recorder = seen.recorder
+        written = recorder.before.arrays
+        self.owners = list(seen.guards.kept_apart)
+        apart = {id(t) for owner in self.owners for t in tensors_of(owner)}
+        apart |= {id(g) for _, g in recorder.gradients_before(True)}
+        apart |= {id(v) for t, v in zip(seen.inputs, seen.values, strict=True) if t is not None}
+        found = [*seen.guards.tensors, *recorder.externals.values()]
+        every = {id(t): t for t in found if not t._special}
+        self.tensors = [t for key, t in every.items() if key not in apart]
+        self.written = [t for t in self.tensors if id(memory(t._array)) in written]
+        self.stepped = [  # optimizers whose parameters or state are written
+            owner
+            for owner in self.owners
+            if any([id(memory(t._array)) in written for t in tensors_of(owner)])
+        ]
+        self.generators = list(recorder.before.generators)
+
+
 class Done:
     """What a call did to what was there before it."""
 

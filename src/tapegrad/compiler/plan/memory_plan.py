@@ -244,11 +244,13 @@ def packed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
     is_placed = np.zeros(len(sizes), bool)
     for i in order:
         beside = np.flatnonzero(is_placed & (begins <= lasts[i]) & (lasts >= begins[i]))
-        at = 0
-        for k in beside[np.argsort(places[beside], kind="stable")].tolist():
-            if places[k] - at >= sizes[i]:
-                break
-            at = max(at, int(ends[k]))
+        beside = beside[np.argsort(places[beside], kind="stable")]
+        taken = np.maximum.accumulate(ends[beside])  # up to where, below each that comes next
+        gaps = places[beside[1:]] - taken[:-1] >= sizes[i]
+        if not len(beside) or places[beside[0]] >= sizes[i]:
+            at = 0
+        else:
+            at = int(taken[gaps.argmax() if gaps.any() else -1])
         places[i], ends[i] = at, at + sizes[i]
         is_placed[i] = True
     return places.tolist(), int(ends.max())

@@ -55,7 +55,7 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
 
     if KERNELS is None or not (op.native or home in FAMILIES):
         answer = function(op, tensors, *rest)
-        if not op.single or not all([isinstance(t, TensorBase) for t in tensors]):
+        if op.view or not op.single or not all([isinstance(t, TensorBase) for t in tensors]):
             return answer, None
         arrays = [t._array for t in tensors]
         return answer, taped_copies(op, arrays, rest[0], answer._array, again)
@@ -67,7 +67,11 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
     results = [t._array for t in ((answer,) if op.single else answer)]
     inputs = [t._array for t in tensors if isinstance(t, TensorBase)]
     inputs += [x for x in leaves_of(rest[0]) if isinstance(x, np.ndarray)]
-    same = does_the_same(tape, inputs, results, None, home) if len(tape) else None
+    same = None
+    if len(tape):
+        given = [None if isinstance(t, TensorBase) else t for t in tensors]
+        what = (op.name, spelled(given), spelled(rest[0]))
+        same = does_the_same(tape, inputs, results, None, home, what)
     if same:
         return answer, tape
     if same is not None:
@@ -175,15 +179,83 @@ def taped_copy(target: Any, source: Any) -> Any:
     return None
 
 
+class Tried:
+    """Tapes that were tried, by what they do and how all their arrays lie in memory.
+
+    Another tape of which all that is the same consists of the same calls: trying it again would
+    say nothing new. (A model has many layers alike; trying took a fifth of recording a GPT.)
+    """
+
+    def __init__(self) -> None:
+        self.known: set[Any] = set()
+
+    def add(self, key: Any) -> None:
+        if len(self.known) >= MOST_TRIED:
+            self.known.clear()
+        self.known.add(key)
+
+
+MOST_TRIED = 4096
+TRIED = Tried()
+
+
+def spelled(value: Any) -> Any:
+    """Attributes and numbers of an op so that they can be compared; arrays are compared apart."""
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, *[spelled(v) for v in value]
+    if isinstance(value, dict):
+        return "dict", *[(key, spelled(v)) for key, v in value.items()]
+    if isinstance(value, np.ndarray) or hasattr(value, "_array"):
+        return None
+    return type(value).__name__, repr(value)
+
+
+def layout(x: Any, owners: dict[int, int]) -> Any:
+    """How an array lies in memory, and which of the arrays before it lie in the same."""
+    if not isinstance(x, np.ndarray):
+        return type(x).__name__
+    owner = memory(x)
+    first = owners.setdefault(id(owner), len(owners))
+    if owner is x:
+        return x.shape, x.strides, x.dtype.num, first
+    at = address(x) - address(owner)
+    return x.shape, x.strides, x.dtype.num, x.flags.aligned, owner.shape, first, at
+
+
 def does_the_same(
-    tape: Tape, inputs: list[Any], results: list[Any], again: Again | None, home: Any = None
+    tape: Tape,
+    inputs: list[Any],
+    results: list[Any],
+    again: Again | None,
+    home: Any = None,
+    what: Any = None,
 ) -> bool | None:
     """Whether a tape of a kernel of a family computes the results from the inputs; if not, they
-    are there `again` all the same, unless the caller sees to that. None: nothing was tried."""
+    are there `again` all the same, unless the caller sees to that. None: nothing was tried.
+
+    `what` says what the op is, where tapes that are alike in all else do the same.
+    """
     given = {id(memory(x)) for x in inputs}
     owners = {id(memory(x)): memory(x) for x in results}
     if not given.isdisjoint(owners):
         return None  # it writes into an input, or looks at one
+    key: Any = None
+    if what is not None:
+        places: dict[int, int] = {}
+        key = (what, home, len(tape), len(inputs))
+        for some in (inputs, results, tape.kept):
+            key = (*key, *[layout(x, places) for x in some])
+        if key in TRIED.known:
+            kept = [memory(x) for x in tape.kept if isinstance(x, np.ndarray)]
+            between = {
+                id(x): x
+                for x in kept
+                if x.dtype.kind == "f" and id(x) not in given and id(x) not in owners
+            }
+            del kept
+            for each in list(between):
+                let_go(between.pop(each), tape.kept)
+            return True
     wanted = [fingerprint(x) for x in results]
     own = {id(memory(x)) for x in results}
     flags = {id(x) for x in tape.checked}
@@ -204,8 +276,10 @@ def does_the_same(
     same = done and [fingerprint(x) for x in results] == wanted
     if same:
         x = owner = None
-        for key in owners.keys() - own:
-            let_go(owners.pop(key), tape.kept)
+        if key is not None:
+            TRIED.add(key)
+        for each in owners.keys() - own:
+            let_go(owners.pop(each), tape.kept)
     elif again is not None:
         for x, values in zip(results, again(), strict=True):
             x[...] = values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from ..capture.branches import Decision
 from ..capture.guards import Guards
 from ..capture.recorder import Recorder
 from ..capture.symbolic_floats import LARGEST, Number, now
-from ..capture.undo import same_bits
+from ..capture.undo import Reached, same_bits
 from ..plan.early_release import is_large
 from ..plan.memory_plan import Plan, gifts, hand_on, movable, owners_of, settle
 from ..plan.native_calls import Segment, in_segments
@@ -57,6 +58,7 @@ class Recording:
         self.refusal = ""  # the error, where that is not wanted
         self.where: Any = None
         self.guards: Guards | None = None
+        self.known: Any = None  # Reached: what it met that was there before
         self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
         self.run_steps: list[Callable[[], Any]] = []
         self.all_steps: list[Any] = []  # where each call is checked
@@ -67,7 +69,6 @@ class Recording:
         self.optimizers: list[Groups] = []
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
-        self.trace = 0  # what the recorded call did
         self.answers: list[bool] = []  # of values, that decided what it did
         self.decided: Any = None  # the last one
         self.draws_first = False  # random numbers, before that
@@ -81,6 +82,8 @@ class Recording:
         self.spec: Any = None
         self.outside: Outside | None = None  # where results are differentiated later
         self.seconds = 0.0  # that recording took
+        self.ordinary = 0.0  # seconds of a call that was not compiled
+        self.compared = 0.0  # seconds of the call that confirmed it
         self.first_effect = 0  # the first step after which the call could not be made anew
         self.replays = 0
         self.times: list[float] = []  # of the steps, the least while they were timed
@@ -100,7 +103,7 @@ class Recording:
         self.where = where
         self.confirmed = False
         self.run_steps, self.gradient_steps, self.inputs, self.behind = [], [], [], []
-        self.guards = None
+        self.guards = self.known = None
         self.externals, self.reachable = [], {}
         self.outside = None
 
@@ -110,10 +113,9 @@ class Recording:
         recorder.let_go()
         recorder.dying = None
         self.guards = seen.needed
-        self.trace = recorder.trace.sum
+        self.known = Reached(seen)
         random = default_generator.get_state()._array
         self.draws = not same_bits(recorder.before.random._array, random)
-        recorder.trace.order.clear()
         self.answers = recorder.answers
         self.inputs = seen.inputs
         known = [memory(t._array) for t in seen.known_tensors(False) if not t._special]
@@ -236,6 +238,16 @@ class Recording:
             owners.append(id(a))
         return True
 
+    def calls_until_paid(self) -> float:
+        """After how many calls compiling took less time than calling; 0: that is not known yet."""
+        replay = sum(self.times)
+        if not self.ordinary or not self.compared or not replay:
+            return 0.0
+        if self.ordinary <= replay:
+            return math.inf
+        spent = self.seconds + self.compared - 2 * self.ordinary
+        return max(spent, 0.0) / (self.ordinary - replay) + 3
+
     def reachable_among(self, values: Any) -> list[Any]:
         """Arguments in memory that the function can also reach: nothing may stand for them."""
         found = []
@@ -349,6 +361,15 @@ class Recording:
             if key not in apart and is_large(owner):
                 KERNELS.let_go(owner)
         return [each for step in self.gradient_steps for each in step.idle(self.filled)]
+
+    def give_back_memory(self, before: Any) -> None:
+        """After a replay that was undone: nobody looks at what the steps have filled, except for
+        what was there `before` the call."""
+        if self.plan is not None:
+            self.plan.let_go()
+        for owner in self.filled.values():
+            if not before.has(owner) and is_large(owner):
+                KERNELS.let_go(owner)
 
     def replay_timed(self, values: list[Any], before: Any) -> None:
         """The steps with a clock beside them, from memory that says nothing."""

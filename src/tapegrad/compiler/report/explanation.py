@@ -44,8 +44,8 @@ def explain(function: Any) -> Explanation:
     ...     return (x - x.mean()) / (x.std() + 1e-5)
     >>> for i in range(4):
     ...     y = normal(tg.tensor([1.0, 2.0]))
-    >>> print(tg.compile.explain(normal).splitlines()[0])
-    normal: 1 recording
+    >>> print(tg.compile.explain(normal).partition(";")[0])
+    normal: compiled as a whole, 1 recording
     """
     compiled = getattr(function, "__func__", function)
     if isinstance(compiled, Module):
@@ -54,9 +54,7 @@ def explain(function: Any) -> Explanation:
         raise TypeError(f"explain expects a compiled function, but got {type(function).__name__}")
     resting = [recording for some in compiled.resting.values() for recording in some]
     recordings = [*compiled.recordings.values(), *resting]
-    name = compiled.name()
-    count = sum([bool(r.run_steps) for r in recordings])
-    lines = [f"{name}: {count} recording{'' if count == 1 else 's'}"]
+    lines = [f"{compiled.name()}: {summary(compiled, recordings)}"]
     for recording in recordings:
         at = "" if recording.called is None else f", at {evidence.spell(recording.called)}"
         lines.append(f"  {spell_key(recording)}, because of {recording.trigger}{at}")
@@ -71,6 +69,33 @@ def explain(function: Any) -> Explanation:
     made = Explanation("\n".join(lines))
     made.compiled = compiled
     return made
+
+
+def summary(compiled: Compiled, recordings: list[Recording]) -> str:
+    """How much of a function is compiled, why not more, and when that has paid, in one line."""
+    refused = next((r for r in recordings if r.reason), None)
+    count = sum([bool(r.run_steps) for r in recordings])
+    if compiled.split is not None:
+        pieces = f"compiled in {len(compiled.split.pieces)} pieces"
+        return pieces if refused is None else f"{pieces} because of {spell_refusal(refused)}"
+    if count:
+        said = f"compiled as a whole, {count} recording{'' if count == 1 else 's'}"
+        calls = max([r.calls_until_paid() for r in recordings if r.run_steps])
+        if calls == math.inf:
+            return f"{said}; replays are no faster than calls"
+        return f"{said}; it has paid after about {calls:.0f} calls" if calls else said
+    if refused is None:
+        return "not compiled yet"
+    return f"not compiled because of {spell_refusal(refused)}"
+
+
+def spell_refusal(recording: Recording) -> str:
+    """The user's line that stands in the way, and why it does; the reason, if no line is known."""
+    if recording.where is None:
+        return f"this: {recording.reason}"
+    where = recording.where
+    text = f": `{where['text']}`" if where["text"] else ""
+    return f"line {where['line']}{text} ({recording.reason})"
 
 
 def spell_key(recording: Recording) -> str:

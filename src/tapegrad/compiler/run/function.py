@@ -54,6 +54,7 @@ from ..program.steps import (
     WriteStep,
     is_zero_grad,
 )
+from .comparison import Comparison
 from .modules import OptimizedModule, parts_of
 
 MOST_RECORDINGS = 8  # of one function, for as many signatures
@@ -217,7 +218,11 @@ class Compiled:
                 self.rest = REST
             return in_parts(self.function, found.parts, args, kwargs)
         if found.calls < 2:
-            return self.function(*args, **kwargs)
+            start = time.perf_counter()
+            try:
+                return self.function(*args, **kwargs)
+            finally:
+                found.ordinary = time.perf_counter() - start
         self.given = args, kwargs
         with sparing_memory():
             answer = self.record(found, values, spec)
@@ -308,7 +313,7 @@ class Compiled:
         made = self.recordings[stale.key] = Recording(stale.key, f"a change of {changed}")
         # A parameter that is new to an optimizer has no state yet: a call first that makes it.
         made.calls = 0 if stale.optimizers else 1
-        made.patterns = stale.patterns
+        made.patterns, made.ordinary = stale.patterns, stale.ordinary
         if stale.outside is not None:
             made.patterns = stale.patterns | stale.outside.patterns
         self.changes += 1
@@ -432,37 +437,63 @@ class Compiled:
         return len(elementwise) < 2 or max([x.nbytes for x in elementwise[0].made]) < LARGE
 
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
-        """Record a second call, most likely with other values: the list must do what it did.
+        """Compare a replay with a second call, most likely of other values: they must do the same.
 
         Of a recording that is in use, later calls are compared with it in the same way.
         """
         start = time.perf_counter()
+        if not self.check and not recording.behind:
+            comparison = Comparison(recording, values, self.given)
+            comparison.replay()
+            try:
+                return comparison.call(self.function)
+            finally:
+                self.settle(recording, values, comparison, time.perf_counter() - start)
         seen = self.watched(recording, values, spec)
         if seen.is_over:
             return seen.given_back(values)
         if seen.recorder.answers != recording.answers:  # another call will do
             self.missed(recording)
             return seen.given_back(values)
-        again = not self.check and not seen.has_to_stand(recording.memory)
-        again = again and seen.recorder.trace.sum == recording.trace
-        wrong = differs_when_replayed(recording, seen, values, again)
+        wrong = differs_when_replayed(recording, seen, values, False)
         if wrong:
             wrong += self.since(recording)
-        if wrong and again:
-            return self.refused(recording, wrong, values, spec)
-        if wrong:
             if not self.is_tried_again(recording):
                 self.refuse(recording, wrong, None)
             return seen.given_back(values)
+        self.note_right(recording, values, time.perf_counter() - start)
+        return recording.answer(recording.call_with(values, seen.recorder.before.random))
+
+    def settle(
+        self, recording: Recording, values: Any, comparison: Comparison, seconds: float
+    ) -> None:
+        """What a comparison says about a recording."""
+        if comparison.other_answer:
+            self.missed(recording)
+            return
+        if comparison.changes:
+            name = name_of(comparison.changes)
+            self.cut_at([], name)
+            self.refuse(recording, f"it changes {comparison.changes}", None)
+        elif comparison.wrong:
+            wrong = comparison.wrong + self.since(recording)
+            if not self.is_tried_again(recording):
+                text = f"a replay gave something else than the call itself: {wrong}"
+                self.refuse(recording, text, None)
+        else:
+            self.note_right(recording, values, seconds)
+
+    def note_right(self, recording: Recording, values: Any, seconds: float) -> None:
+        """A replay came out as the call did."""
         if recording.was_confirmed:
-            self.note_verified(recording, time.perf_counter() - start)
-            return recording.answer(recording.call_with(values, seen.recorder.before.random))
+            self.note_verified(recording, seconds)
+            return
+        recording.compared = seconds
         before = [float.__pos__(number) for number in recording.numbers.values()]
         recording.confirmed = all(
             [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]
         )
         recording.was_confirmed = recording.confirmed and not self.check
-        return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
     def is_due(self, recording: Recording) -> bool:
         """Whether a replay is compared with an ordinary call once more; rarely, and ever rarer."""

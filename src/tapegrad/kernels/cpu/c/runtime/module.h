@@ -48,6 +48,9 @@ PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_only_ours(PyObject *self, PyObject *gradients);
 PyObject *tg_count_up(PyObject *self, PyObject *arrays);
 
+/* call_watch.c */
+extern PyTypeObject tg_watch_type;
+
 /* copies.c */
 PyObject *tg_copied(PyObject *self, PyObject *x);
 PyObject *tg_dense(PyObject *self, PyObject *x);

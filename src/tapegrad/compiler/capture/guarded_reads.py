@@ -1,0 +1,352 @@
+"""What instrumented code reads of objects that were there before the call becomes a guard."""
+
+from __future__ import annotations
+
+import array
+import collections
+import enum
+import functools
+import gc
+import types
+from typing import Any
+
+import numpy as np
+
+from ...core.base import TensorBase
+from ...nn.modules.module import Module
+from .caught import CaughtStep
+from .guards import is_same
+from .object_kinds import (
+    BUILTIN_TYPES,
+    MADE_BY_PYTHON,
+    OPAQUE,
+    OWN,
+    PLAIN,
+    VIEWS_OF_DICTS,
+    is_ours,
+    is_ours_by_name,
+    plain,
+    short,
+    super_mro,
+)
+from .prepared_code import Prepared
+from .reads import ABSENT, MOST_ITEMS, class_dict, instance_dict
+from .symbolic_floats import Number, Options
+
+
+class GuardedReads(Prepared):
+    """The hooks that read: attributes, elements, contents, truth and loops."""
+
+    def attr(self, owner: Any, name: str) -> Any:
+        kind = type(owner)
+        if kind in BUILTIN_TYPES:
+            return getattr(owner, name)
+        if isinstance(owner, TensorBase):
+            return self.tensor_attr(owner, name)
+        if isinstance(owner, types.ModuleType):
+            return self.module_attr(owner, name)
+        if isinstance(owner, type):
+            return self.class_attr(owner, name)
+        if kind is super:
+            self.find_in(super_mro(owner), name)
+            return getattr(owner, name)
+        if isinstance(owner, enum.Enum) and name in ("value", "name"):
+            inside = vars(owner)
+            self.reads.entry(inside, f"_{name}_", inside.get(f"_{name}_"), self.path(owner))
+            self.trusting += 1
+            try:
+                return getattr(owner, name)
+            finally:
+                self.trusting -= 1
+        return self.object_attr(owner, name)
+
+    def object_attr(self, owner: Any, name: str) -> Any:
+        kind = type(owner)
+        self.prepare(owner) if kind.__module__ not in OWN else None
+        path = f"{self.path(owner)}.{name}"
+        known = not self.is_new(owner)
+        if known and kind.__flags__ & MADE_BY_PYTHON:
+            self.reads.kind(owner)
+            self.keep.append(owner)
+        found = self.find_in(kind.__mro__, name)
+        inside = instance_dict(owner)
+        is_data = found is not ABSENT and hasattr(type(found), "__set__")
+        if is_data:
+            value = getattr(owner, name)
+            is_slot = type(found) in (types.MemberDescriptorType, types.GetSetDescriptorType)
+            if known and is_slot and name != "__dict__":
+
+                def same() -> bool:
+                    now = getattr(owner, name, ABSENT)
+                    return now is value or is_same(now, value)
+
+                self.reads.check(("slot", id(owner), name), same, path)
+        elif inside is not None and name in inside:
+            value = getattr(owner, name)
+            if isinstance(value, CaughtStep):
+                own = inside[name].own(owner)
+                self.reads.entry(inside, name, ABSENT if own is None else own, path)
+            elif known:
+                self.reads.entry(inside, name, inside[name], path)
+        else:
+            if known and inside is not None:
+                self.reads.entry(inside, name, ABSENT, path)
+            value = self.missing_attr(owner, name, found, known)
+        self.name(value, path)
+        return value
+
+    def missing_attr(self, owner: Any, name: str, found: Any, known: bool) -> Any:
+        """An attribute that is not the object's own: of its class, or what `__getattr__` finds."""
+        if found is not ABSENT:
+            return getattr(owner, name)
+        if isinstance(owner, Module):
+            inside = vars(owner)
+            for part in ("_parameters", "_buffers", "_modules"):
+                each = inside.get(part)
+                if each is not None and name in each:
+                    if known:
+                        self.reads.entry(inside, part, each, self.path(owner))
+                        self.reads.entry(each, name, each[name], f"{self.path(owner)}.{name}")
+                    break
+            return getattr(owner, name)
+        other = self.find_in(type(owner).__mro__, "__getattr__")
+        if not known or isinstance(other, types.FunctionType):
+            return getattr(owner, name)
+        if other is not ABSENT:
+            self.contents(owner)  # `__getattr__ = dict.__getitem__`
+        value = getattr(owner, name)
+
+        def same() -> bool:
+            now = getattr(owner, name, ABSENT)
+            return now is value or is_same(now, value)
+
+        self.reads.check(("odd", id(owner), name), same, f"{self.path(owner)}.{name}")
+        return value
+
+    def find_in(self, mro: Any, name: str) -> Any:
+        """What classes have under a name, with guards on where it was found, and where not."""
+        for cls in mro:
+            inside = class_dict(cls)
+            if name in inside:
+                if cls.__flags__ & MADE_BY_PYTHON:
+                    self.reads.class_entry(cls, name, f"{cls.__name__}.{name}")
+                return inside[name]
+            if cls.__flags__ & MADE_BY_PYTHON and not is_ours(cls):
+                self.reads.class_entry(cls, name, f"{cls.__name__}.{name}")
+        return ABSENT
+
+    def tensor_attr(self, owner: Any, name: str) -> Any:
+        if name == "grad":
+            self.looks_at_gradients = True
+        if not owner._special and not self.recorder.trouble:
+            self.recorder.meet(owner)  # its memory, and whether it requires grad, are guarded
+        found = self.find_in(type(owner).__mro__, name)
+        inside = instance_dict(owner)
+        if inside and name in inside and not self.recorder.is_made(owner._array):
+            self.reads.entry(inside, name, inside[name], f".{name}")
+            self.name(inside[name], f"a tensor.{name}")
+        elif found is ABSENT and inside is not None and not self.is_new(owner):
+            self.reads.entry(inside, name, ABSENT, f".{name}")
+            self.keep.append(owner)
+        return getattr(owner, name)
+
+    def module_attr(self, owner: Any, name: str) -> Any:
+        value = getattr(owner, name)
+        inside = vars(owner)
+        if name in inside:
+            self.reads.entry(inside, name, value, f"{owner.__name__.rpartition('.')[2]}.{name}")
+        elif not is_ours_by_name(owner.__name__) and not hasattr(type(owner), name):
+            self.give_up(f"it reads {owner.__name__}.{name}, which a function makes up")
+        self.name(value, f"{owner.__name__.rpartition('.')[2]}.{name}")
+        return value
+
+    def class_attr(self, owner: type, name: str) -> Any:
+        if type(owner) is not type and not is_ours(owner):
+            self.prepare_class(type(owner))
+        self.prepare_class(owner)
+        self.find_in(owner.__mro__, name)
+        value = getattr(owner, name)
+        self.name(value, f"{owner.__name__}.{name}")
+        return value
+
+    def item(self, owner: Any, key: Any) -> Any:
+        if isinstance(owner, TensorBase):
+            self.contents(key)
+            return owner[key]
+        kind = type(owner)
+        if self.is_new(owner) or kind in (tuple, str, bytes, range):
+            return owner[key]
+        path = self.path(owner)
+        if isinstance(owner, Options):
+            value = owner[key]
+            if (id(owner.group), key) not in self.stored:
+                self.reads.entry(owner.group, key, plain(value), f"{path}[{key!r}]")
+            return value
+        if isinstance(owner, dict) and kind.__getitem__ in (dict.__getitem__,):
+            return self.dict_item(owner, key, path)
+        if isinstance(owner, list) and kind.__getitem__ is list.__getitem__:
+            return self.list_item(owner, key, path)
+        if isinstance(owner, type):
+            return owner[key]
+        if isinstance(owner, Module):
+            self.look_at_module(owner)
+            value = owner[key]
+        elif isinstance(owner, (np.ndarray, collections.deque, bytearray)):
+            self.contents(owner)
+            value = owner[key]
+        elif is_ours(kind) or isinstance(owner, (tuple, str, bytes, types.MappingProxyType)):
+            if isinstance(owner, types.MappingProxyType):
+                self.give_up("it reads a mappingproxy")
+            value = owner[key]
+        elif isinstance(getattr(kind, "__getitem__", None), types.FunctionType):
+            self.prepare(owner)
+            value = owner[key]
+        else:
+            self.contents(owner)
+            value = owner[key]
+        self.name(value, f"{path}[{short(key)}]")
+        return value
+
+    def dict_item(self, owner: Any, key: Any, path: str) -> Any:
+        name = f"{path}[{short(key)}]"
+        try:
+            is_there = dict.__contains__(owner, key)
+        except TypeError:
+            return owner[key]
+        if is_there:
+            value = owner[key]
+            self.reads.entry(owner, key, value, name)
+            self.name(value, name)
+            return value
+        self.reads.entry(owner, key, ABSENT, name)
+        if isinstance(owner, collections.defaultdict) and owner.default_factory is not None:
+            self.changes(owner)
+        self.prepare(owner)
+        return owner[key]
+
+    def list_item(self, owner: Any, key: Any, path: str) -> Any:
+        if not isinstance(key, int):
+            self.contents(owner, shallow=True)
+            value = owner[key]
+            return self.mark(value) if isinstance(key, slice) else value
+        value = owner[key]
+        name = f"{path}[{key}]"
+        real = value.group if isinstance(value, Options) else value
+
+        def same() -> bool:
+            try:
+                now = owner[key]
+            except IndexError:
+                return False
+            return now is real or is_same(now, real)
+
+        self.reads.check(("item", id(owner), key), same, name)
+        if key < 0:
+            self.reads.length(owner, path)
+        self.keep.append(owner)
+        self.name(value, name)
+        return value
+
+    def contents(self, value: Any, shallow: bool = False, depth: int = 0) -> None:
+        """Guard what is in a container, as far as it was there before this call."""
+        if value is None or isinstance(value, (*PLAIN, TensorBase)):
+            if type(value) is Number:
+                self.recorder.looks_at_numbers = True
+            return
+        kind = type(value)
+        is_known = not self.is_new(value)
+        if depth > 50:
+            self.give_up("it uses containers that are nested too deep")
+            return
+        inner: Any = ()
+        name = self.path(value)
+        if isinstance(value, (list, tuple, set, frozenset, collections.deque, dict)):
+            if len(value) > MOST_ITEMS:
+                self.give_up(f"it uses a {kind.__name__} with {len(value)} elements")
+                return
+            inner = list(dict.values(value)) if isinstance(value, dict) else list(value)
+            if isinstance(value, Options):
+                for key in value:
+                    self.item(value, key)
+                inner = ()
+            elif is_known:
+                self.guard_items(value, name)
+        elif kind in VIEWS_OF_DICTS:
+            if is_known:
+                self.contents(gc.get_referents(value)[0], shallow, depth + 1)
+        elif isinstance(value, (bytearray, memoryview, array.array)):
+            if is_known and not self.reads.buffer(value, name):
+                self.give_up(f"it reads a {kind.__name__} of {len(value)} elements")
+        elif isinstance(value, np.ndarray):
+            if is_known and not self.reads.array(value, name):
+                self.give_up(f"it reads a NumPy array of {value.nbytes} bytes")
+            self.keep.append(value)
+            return
+        elif isinstance(value, Module):
+            self.look_at_module(value)
+            return
+        elif isinstance(value, (type, types.FunctionType, types.MethodType, functools.partial)):
+            self.prepare(value)
+            return
+        elif hasattr(value, "__next__"):
+            if is_known:
+                self.give_up(f"it can take values from the iterator {name}")
+            return
+        elif kind not in BUILTIN_TYPES:
+            self.prepare(value)
+            is_seen = kind.__flags__ & MADE_BY_PYTHON or is_ours(kind) or isinstance(value, OPAQUE)
+            if is_known and not is_seen:
+                self.give_up(f"it reads a {kind.__name__}, of which nothing is known")
+            return
+        self.keep.append(value) if is_known else None
+        for i, each in enumerate(inner):
+            if not isinstance(each, (*PLAIN, TensorBase)):
+                self.name(each, f"{name}[{i}]")
+                if not shallow:
+                    self.contents(each, False, depth + 1)
+                else:
+                    self.prepare(each)
+
+    def guard_items(self, value: Any, name: str) -> None:
+        if isinstance(value, dict):
+            self.reads.dict_items(value, name)
+        elif isinstance(value, list):
+            if any([isinstance(each, Options) for each in value]):
+                self.reads.length(value, name)
+            else:
+                self.reads.list_items(value, name)
+        elif isinstance(value, set):
+            self.reads.set_items(value, name)
+        elif isinstance(value, collections.deque):
+            self.reads.queue_items(value, name)
+
+    def truth(self, value: Any) -> Any:
+        """Something whose truth is asked for."""
+        if isinstance(value, (list, dict, set, collections.deque)) and not self.is_new(value):
+            self.reads.length(value, self.path(value))
+        elif not isinstance(value, (*PLAIN, TensorBase)):
+            self.contents(value)
+        return value
+
+    def iterate(self, value: Any) -> Any:
+        if isinstance(value, (TensorBase, str, range)) or type(value) is tuple:
+            return value
+        self.contents(value, shallow=True)
+        return value
+
+    def contains(self, item: Any, owner: Any) -> bool:
+        if isinstance(owner, dict) and type(owner).__contains__ is dict.__contains__:
+            if not self.is_new(owner):
+                name = f"{self.path(owner)}[{short(item)}]"
+                is_there = dict.__contains__(owner, item)
+                self.reads.check(
+                    ("in", id(owner), type(item), item),
+                    lambda: dict.__contains__(owner, item) is is_there,
+                    name,
+                )
+                self.keep.append(owner)
+                return is_there
+        else:
+            self.contents(owner)
+        self.contents(item)
+        return item in owner

@@ -1,0 +1,151 @@
+"""What training programs do every day: it is compiled, and `explain` says what became of it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import tapegrad as torch
+from tapegrad import nn
+from tapegrad.nn import functional as F
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 1)
+        self.norm, self.drop = nn.BatchNorm1d(8), nn.Dropout(0.5)
+
+    def forward(self, x: Any) -> Any:
+        h = F.dropout(self.first(x), 0.1, self.training)
+        return self.last(self.drop(self.norm(h)).tanh())
+
+
+def train_and_validate(compiled: bool, ends_in_eval: bool) -> tuple[list[Any], Any, Any]:
+    torch.manual_seed(0)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+
+    def step(x: Any) -> Any:
+        net.train()
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            checked = net(x).square().mean()
+        if not ends_in_eval:
+            net.train()
+        return loss.detach(), checked
+
+    function = torch.compile(step) if compiled else step
+    found = []
+    for i in range(14):
+        torch.manual_seed(i)
+        loss, checked = function(torch.randn(6, 4))
+        found.append((loss.item(), checked.item(), net.training, net.drop.training))
+        if i == 9:
+            net.train(not net.training)
+    return found, function, net
+
+
+@pytest.mark.parametrize("ends_in_eval", [True, False])
+def test_train_and_eval_in_a_step(ends_in_eval: bool) -> None:
+    """A step that leaves modules in the mode that it finds is a recording as a whole."""
+    expected, _, net = train_and_validate(False, ends_in_eval)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found, step, other = train_and_validate(True, ends_in_eval)
+    for a, b in zip(found, expected, strict=True):
+        assert a[2:] == b[2:] and a[:2] == pytest.approx(b[:2], rel=1e-5)
+    for a, b in zip(other.state_dict().values(), net.state_dict().values(), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+    assert step.split is None
+    resting = [r for some in step.resting.values() for r in some]
+    assert sum([r.replays for r in (*step.recordings.values(), *resting)]) >= 6
+
+
+def test_a_step_that_leaves_another_mode() -> None:
+    """It flips the mode in every call, so it is cut at that line."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        y = net[0](x).tanh().sin().exp().cos()
+        net.train(not net.training)
+        return y.sum()
+
+    with pytest.warns(UserWarning, match="it changes `net`.*training(.|\n)*net.train"):
+        modes = []
+        for _ in range(8):
+            step(torch.ones(2, 4))
+            modes.append(net.training)
+    assert modes == [False, True] * 4
+
+
+def test_explain_begins_with_a_summary() -> None:
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    history: list[float] = []
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = net(x).tanh().exp().square().sum()
+        loss.backward()
+        optimizer.step()
+        history.append(loss.item())
+        return net(x).sin().cos().exp().tanh()
+
+    assert torch.compile.explain(step).splitlines()[0].endswith(": not compiled yet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(8):
+            step(torch.ones(3, 4))
+    first = torch.compile.explain(step).splitlines()[0]
+    assert "compiled in 3 pieces because of line " in first
+    assert "`history.append(loss.item())` (a value is handed to Python)" in first
+    assert len(history) == 8
+
+
+def test_a_view_of_an_argument_that_was_written() -> None:
+    """A call that is not recorded in the end returns a view whose history is the argument's.
+
+    The argument and the tensor that stood for it have different versions, so the history of the
+    view was once made anew, from the memory of the wrong one.
+    """
+    step = torch.compile(lambda x: (x.sin().cos().exp().tanh(), x[:, 1:3]))
+    for i in range(4):
+        leaf = (torch.arange(4.0).view(1, 4) * 0.3 + i).requires_grad_()
+        x = leaf * 1.0
+        x[:, 0] = 0.5
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            view = step(x)[1]
+        (view * 3 + 0).sum().backward()
+        assert leaf.grad.tolist() == [[0.0, 3.0, 3.0, 0.0]]
+
+
+def test_large_gradients_that_add_up() -> None:
+    """Gradients that calls add to, in memory that is worth giving back, outlive a comparison."""
+    found = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        weight = torch.randn(64, 512).mul(0.1).requires_grad_()
+        x = torch.randn(8, 64)
+
+        def step(weight: Any = weight, x: Any = x) -> Any:
+            (x @ weight).tanh().mul(2).sin().sum().backward()
+
+        step()
+        function = torch.compile(step) if compiled else step
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(10):
+                function()
+        found.append(weight.grad.clone())
+    assert torch.allclose(*found, rtol=1e-4, atol=1e-6)
+    assert next(iter(function.recordings.values())).replays > 0
