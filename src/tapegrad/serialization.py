@@ -19,7 +19,6 @@ import pickletools
 import struct
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,6 +34,7 @@ from ._serialization.places import (
 )
 from ._serialization.replacing import file_to_write
 from ._serialization.storage_bytes import StorageType, brief, checked_type, typed, untyped
+from .core.warned import warn
 from .device import (
     jagged,
     sparse_bsc,
@@ -395,7 +395,7 @@ def load(
                 "Can not safely load weights when explicit pickle_module is specified"
             )
         if pickle_load_args:
-            warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
+            warn("pickle_load_args only works if `weights_only=False`.")
             unknown = set(pickle_load_args) - {"encoding"}
             if unknown:
                 raise TypeError(
@@ -431,11 +431,10 @@ def decide(weights_only: bool | None, pickle_module: Any) -> bool:
     if always:
         return True
     if weights_only is None and never:
-        warnings.warn(
+        warn(
             "Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, since the"
             "`weights_only` argument was not explicitly passed to `torch.load`, forcing "
             "weights_only=False.",
-            stacklevel=3,
         )
         return False
     return pickle_module is None if weights_only is None else bool(weights_only)
@@ -637,6 +636,6 @@ def check_module_version_greater_or_equal(
         )
         if error_if_malformed:
             raise RuntimeError(message) from error
-        warnings.warn(f"{message}, but continuing assuming that requirement is met", stacklevel=2)
+        warn(f"{message}, but continuing assuming that requirement is met")
         return True
     return have >= req_version_tuple

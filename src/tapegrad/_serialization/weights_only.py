@@ -11,7 +11,6 @@ import _compat_pickle
 import pickle
 import struct
 import sys
-import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pickle import UnpicklingError
@@ -21,6 +20,7 @@ import tapegrad as tg
 
 from .. import _utils, dtypes
 from ..core.size import Size
+from ..core.warned import warn
 from ..ops.creation import legacy_constructors as legacy
 from .names import public_name
 from .storage_bytes import TYPES, UNTYPED, brief
@@ -240,12 +240,11 @@ class WeightsUnpickler:
     def proto(self) -> None:
         self.protocol = self.source.take(1)[0]
         if self.protocol != PROTOCOL:
-            warnings.warn(
+            warn(
                 f"Detected pickle protocol {self.protocol} in the checkpoint, which was not the "
                 f"default pickle protocol used by `torch.load` ({PROTOCOL}). The weights_only "
                 "Unpickler might not support all instructions implemented by this protocol, "
                 "please file an issue for adding support if you encounter this.",
-                stacklevel=2,
             )
 
     def mark(self) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-
+from ..core.warned import warn
 from .grad_scaler import GradScaler
 
 
 def warn_deprecated(device: str, old: str, new: str) -> None:
     """For the caller of the function, or of the `__init__`, that calls this."""
-    warnings.warn(
+    warn(
         f"`torch.{device}.amp.{old}` is deprecated. Please use `torch.amp.{new}` instead.",
         FutureWarning,
-        stacklevel=3,
     )
 
 

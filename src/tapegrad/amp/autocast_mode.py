@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import tapegrad as tg
 
 from ..core.autocast_state import STATE
 from ..core.casting import CACHE, CACHING, AutocastBlock, follow
+from ..core.warned import warn
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -26,10 +26,9 @@ def checked_type(device_type: str) -> str:
 
 
 def warn_deprecated(old: str, new: str) -> None:
-    warnings.warn(
+    warn(
         f"torch.{old} is deprecated. Please use torch.{new} instead.",
         DeprecationWarning,
-        stacklevel=3,
     )
 
 
@@ -187,23 +186,19 @@ class autocast(AutocastBlock):
         self.device = device_type
         self._cache_enabled = CACHING[0] if cache_enabled is None else cache_enabled
         if kind == "cuda" and enabled and not tg.cuda.is_available():
-            warnings.warn(
-                "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2
-            )
+            warn("CUDA is not available or torch_xla is imported. Disabling autocast.")
             enabled = False
         elif kind == "cuda" and enabled and self.fast_dtype not in LOW_PRECISION:
-            warnings.warn(
+            warn(
                 "In CUDA autocast, but the target dtype is not supported. Disabling autocast.\n"
                 "CUDA Autocast only supports dtypes of torch.bfloat16, torch.float16, "
                 "torch.float32 currently.",
-                stacklevel=2,
             )
             enabled = False
         elif kind == "cpu" and enabled and self.fast_dtype not in LOW_PRECISION:
-            warnings.warn(
+            warn(
                 "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
                 "CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.",
-                stacklevel=2,
             )
             enabled = False
         self._enabled = enabled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import abc, defaultdict
 from enum import Enum
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import tapegrad as tg
 
 from ..core import devices
+from ..core.warned import warn
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -45,9 +45,8 @@ class GradScaler:
     ) -> None:
         self._device = device
         if tg.device(device).type == "cuda" and enabled and not tg.cuda.is_available():
-            warnings.warn(
+            warn(
                 "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
-                stacklevel=2,
             )
             enabled = False
         self._enabled = enabled

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import math
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from ..core.operators import OPS
 from ..core.python_dispatch import is_asked
 from ..core.transforms.levels import BATCHES
 from ..core.transforms.looping import looped
+from ..core.warned import warn
 from ..errors import check_broadcast, explain_call, must_be_tensor, no_such_name, of_tensors
 from ..ops import ON_DEMAND, files_of, load
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
@@ -240,11 +240,10 @@ def todays_form(api: Api, args: Any, kwargs: dict[str, Any]) -> Any:
         OLD_FORMS_MET.append(api.name)
         left = iter(names)
         order = ["Tensor" if isinstance(a, TensorBase) else next(left) for a in args]
-        warnings.warn(
+        warn(
             f"This overload of {api.spoken} is deprecated: the numbers among its arguments "
             f"({', '.join(order)}) are keywords now: {', '.join([f'{n}=' for n in names])}",
             UserWarning,
-            stacklevel=4,
         )
     return tensors, {**kwargs, **dict(zip(names, numbers, strict=False))}
 

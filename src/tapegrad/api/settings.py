@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import types
-import warnings
 from typing import Any
 
 from ..core.base import TensorBase
 from ..core.settings import Settings
+from ..core.warned import warn
 from ..kernels.cpu import KERNELS
 from ..kernels.cpu.blas import blas_function
 from ..utils.naming import public_module
@@ -187,10 +187,9 @@ def set_float32_matmul_precision(precision: str) -> None:
             f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
         )
     if precision not in ("highest", "high", "medium"):
-        warnings.warn(
+        warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
             "setFloat32MatmulPrecision call has no effect.",
-            stacklevel=2,
         )
         return
     Settings.matmul_precision = precision

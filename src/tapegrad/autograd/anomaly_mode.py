@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 import sys
 import traceback
-import warnings
 import weakref
 from collections import deque
 from typing import Any
 
 import numpy as np
 
-from ..core.base import F32, F64, Node, TensorBase, user_frame
+from ..core.base import F32, F64, Node, TensorBase
 from ..core.late_bound import ANOMALY_MODE
 from ..core.modes import ANOMALY, MODES, AnomalyBlock, set_anomaly
 from ..core.per_thread import PerThread
 from ..core.transforms.batched import physical_array
+from ..core.warned import warn
 from ..kernels.cpu import KERNELS
 from .hooks import differentiable_places
 
@@ -80,11 +80,10 @@ class detect_anomaly(AnomalyBlock):
 
     def __init__(self, check_nan: bool = True, check_inf: bool = False) -> None:
         super().__init__((True, check_nan, check_inf), False)
-        warnings.warn(
+        warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should "
             "only be enabled for debugging.",
             UserWarning,
-            stacklevel=2,
         )
 
 
@@ -271,20 +270,19 @@ def nonfinite_kind(g: Any) -> str:
 
 
 def warn_forward(node: Node) -> None:
-    level = outside()
     trace: Trace | None = node._trace
     if trace is None:
         text = (
             f"Error detected in {node.name()}. No forward pass information available. Enable "
             "detect anomaly during forward pass for more information."
         )
-        warnings.warn(text, UserWarning, stacklevel=level)
+        warn(text, UserWarning)
         return
     text = (
         f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
         f"{trace}"
     )
-    warnings.warn(text, UserWarning, stacklevel=level)
+    warn(text, UserWarning)
     parent = trace.parent
     while parent is not None and parent._trace is not None:
         # The node was recorded while another one ran in a backward with create_graph=True.
@@ -292,19 +290,8 @@ def warn_forward(node: Node) -> None:
             f"Previous calculation was induced by {parent.name()}. Traceback of forward call that "
             f"induced the previous calculation:\n{parent._trace}"
         )
-        warnings.warn(text, UserWarning, stacklevel=level)
+        warn(text, UserWarning)
         parent = parent._trace.parent
-
-
-def outside() -> int:
-    """The stacklevel, for our caller, of the first frame outside this package."""
-    frame = sys._getframe(1)
-    wanted = user_frame(1)
-    level = 0
-    while frame is not None and frame is not wanted:
-        frame = frame.f_back  # type: ignore[assignment]
-        level += 1
-    return level + 1
 
 
 __all__ = [

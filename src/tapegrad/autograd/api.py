@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -24,8 +23,9 @@ from ..core.strides import is_dense
 from ..core.transforms.batched import batched, has_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, refuse_inside
 from ..core.transforms.opening import level_of
+from ..core.warned import warn
 from . import dispatched
-from .anomaly_mode import outside, remember
+from .anomaly_mode import remember
 from .engine import Pass
 from .hooks import hooks_of
 from .starts import (
@@ -64,10 +64,9 @@ def backward(
     tensor([4., 6.])
     """
     if grad_variables is not None:
-        warnings.warn(
+        warn(
             "`grad_variables` is deprecated. Use `grad_tensors` instead.",
             FutureWarning,
-            stacklevel=2,
         )
         if grad_tensors is not None:
             raise RuntimeError(
@@ -103,7 +102,7 @@ def backward(
     if create_graph:
         from ..core.warned import warn_once
 
-        warn_once(CYCLE, outside())
+        warn_once(CYCLE)
     launch(run, starts, create_graph)
 
 
@@ -132,12 +131,11 @@ def grad(
             "but got: allow_unused=False."
         )
     if not only_inputs:
-        warnings.warn(
+        warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To "
             "accumulate gradient for other parts of the graph, please use "
             "torch.autograd.backward.",
             FutureWarning,
-            stacklevel=2,
         )
     roots = as_tuple(outputs)
     wanted = as_inputs(inputs, "grad")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ..core.modes import MODES
 from ..core.strides import address
 from ..core.subclass import overrides, stays_special
 from ..core.transforms.batched import is_batched
+from ..core.warned import warn
 from .starts import is_valueless
 
 
@@ -62,11 +62,10 @@ def warn_of_hooks(t: Any) -> None:
     """Warn that a copy or pickle has no hooks, unless a hook says that this is fine."""
     for hook in list((t._backward_hooks or {}).values()):
         if not hasattr(hook, "__torch_unserializable__"):
-            warnings.warn(
+            warn(
                 f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, "
                 "you can decorate the function with @torch.utils.hooks.unserializable_hook to "
                 "suppress this warning",
-                stacklevel=2,
             )
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from ..core.base import TensorBase
 from ..core.modes import MODES, GradBlock, InferenceBlock, SetGradBlock, ThreadsBlock, set_mode
+from ..core.warned import warn
 
 __all__ = [
     "enable_grad",
@@ -51,13 +51,12 @@ class Mode:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isclass(function):
-            warnings.warn(
+            warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You "
                 "should only decorate functions or methods. To preserve the current behavior of "
                 "class decoration, you can directly decorate the `__init__` method and nothing "
                 "else.",
                 FutureWarning,
-                stacklevel=2,
             )
         if inspect.isgeneratorfunction(function):
             return self.wrap_generator(function)

@@ -11,9 +11,10 @@ does the work is imported by the first call.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+from ..core.warned import warn
 
 __all__ = [
     "GradcheckError",
@@ -156,13 +157,12 @@ def gradgradcheck(
 
 
 def warn_private(name: str) -> None:
-    warnings.warn(
+    warn(
         f"`{name}` was part of PyTorch's private API and not meant to be exposed. We are "
         "deprecating it and it will be removed in a future version of PyTorch. If you have a "
         "specific use for this or feature request for this to be a stable API, please file us an "
         "issue at https://github.com/pytorch/pytorch/issues/new",
         FutureWarning,
-        stacklevel=3,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +11,10 @@ import numpy as np
 import tapegrad as tg
 
 from .. import dtypes
-from ..core.base import TensorBase, as_array, user_frame
+from ..core.base import TensorBase, as_array
 from ..core.transforms.batched import batched, lift
 from ..core.transforms.opening import level_of
+from ..core.warned import warn
 from .api import grad
 from .finite_differences import (
     as_tuple,
@@ -149,11 +149,10 @@ def check_inputs(args: tuple[Any, ...]) -> None:
             continue
         found = True
         if t._array.dtype not in (np.float64, np.complex128):
-            warnings.warn(
+            warn(
                 f"Input #{i} requires gradient and is not a double precision floating point or "
                 "complex. This check will likely fail if all the inputs are not of double "
                 "precision floating point or complex. ",
-                stacklevel=outside(),
             )
         if any(s == 0 and n > 1 for s, n in zip(t._array.strides, t._array.shape, strict=True)):
             raise RuntimeError(
@@ -167,13 +166,6 @@ def check_inputs(args: tuple[Any, ...]) -> None:
             "gradcheck expects at least one input tensor to require gradient, but none of them "
             "have requires_grad=True."
         )
-
-
-def outside() -> int:
-    """The stacklevel, for our caller, of the first frame outside this package."""
-    from .anomaly_mode import outside as level
-
-    return level() if user_frame(1) is not None else 1
 
 
 def check_no_slope(trial: Trial) -> None:
@@ -393,11 +385,10 @@ def check_answer(node: Any, grads: list[Any]) -> None:
 
 
 def warn_undefined() -> None:
-    warnings.warn(
+    warn(
         "Backwards compatibility: New undefined gradient support checking feature is enabled by "
         "default, but it may break existing callers of this function. If this is true for you, "
         'you can call this function with "check_undefined_grad=False" to disable the feature',
-        stacklevel=outside(),
     )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import functools
 import re
-import warnings
 import weakref
 from typing import Any
 
@@ -41,8 +40,8 @@ from ..core.rule_functions import RAW, RECORDED
 from ..core.strides import address, is_dense, memory, overlaps_itself, shares_itself
 from ..core.transforms import batched, batched_widen, dual
 from ..core.transforms.levels import BATCHES, TANGENTS
+from ..core.warned import warn
 from . import dispatched
-from .anomaly_mode import outside
 from .hooks import hooks_of
 
 DISCARDS = "Casting complex values to real discards the imaginary part"
@@ -137,7 +136,7 @@ def write_values(
     if op.name in ("copy", "fill_tensor") and discards(arrays[1], destination):
         from ..core.warned import warn_once
 
-        warn_once(DISCARDS, outside())
+        warn_once(DISCARDS)
     if STATE.anomaly:
         ANOMALY_MODE.check_forward(op, tensors, attrs, (out,))
     node = None
@@ -382,7 +381,7 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
         if name == "copy" and layout(sources[1]) == layout(destination):
             return  # everything is in its place already
         if name in EXPANDED and not lazy_conj.has(destination):
-            warnings.warn(EXPANDED[name], UserWarning, stacklevel=outside())
+            warn(EXPANDED[name], UserWarning)
             return
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "

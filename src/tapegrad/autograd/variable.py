@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from ..core.base import Node, TensorBase, shown
 from ..core.late_bound import TENSOR
 from ..core.modes import MODES
+from ..core.warned import warn
 
 
 class Engine:
@@ -62,10 +62,9 @@ class Variable(metaclass=VariableMeta):
         cls, data: Any = None, requires_grad: bool = False, volatile: Any = None, **kwargs: Any
     ) -> Any:
         if volatile is not None:
-            warnings.warn(
+            warn(
                 "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
                 UserWarning,
-                stacklevel=2,
             )
         if data is None:
             data = TENSOR.cls()

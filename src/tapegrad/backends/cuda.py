@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from ..api.settings import MIXED, Settings, set_float32_matmul_precision
+from ..core.warned import warn
 from ..cuda import runtime
 
 __all__ = [
@@ -128,12 +128,11 @@ def sdp_kernel(
     enable_cudnn: bool = True,
 ) -> Iterator[dict[Any, Any]]:
     """Ways of computing attention for a block (deprecated)."""
-    warnings.warn(
+    warn(
         "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager "
         "will be removed. Please see `torch.nn.attention.sdpa_kernel()` for the new context "
         "manager, with updated signature.",
         FutureWarning,
-        stacklevel=3,
     )
     before = dict(_attention)
     _attention.update(

@@ -1,8 +1,11 @@
-"""Warnings that are given once, as PyTorch's TORCH_WARN_ONCE."""
+"""Warnings that name the user's line, and those that PyTorch gives once per process."""
 
 from __future__ import annotations
 
+import sys
 import warnings
+
+from .base import user_frame
 
 
 class Warned:
@@ -12,7 +15,18 @@ class Warned:
     always: bool = False
 
 
-def warn_once(text: str, stacklevel: int) -> None:
+def warn(text: str | Warning, category: type[Warning] | None = None) -> None:
+    """`warnings.warn` at the innermost line outside of this package, however deep the call is."""
+    level = 1
+    users, frame = user_frame(1), sys._getframe()
+    while frame is not users and frame.f_back is not None:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, category, stacklevel=level)
+
+
+def warn_once(text: str) -> None:
+    """A warning of PyTorch's that is not repeated, like TORCH_WARN_ONCE."""
     if Warned.always or text not in Warned.said:
         Warned.said.add(text)
-        warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+        warn(text)

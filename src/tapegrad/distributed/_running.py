@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from ..core.base import ON_DEVICE
+from ..core.warned import warn
 from ._groups import ProcessGroup, chosen, default_group, get_group_rank
 from ._reduce_op import RedOpType
 from ._work import Work
@@ -52,10 +52,9 @@ def member(group: Any, name: str) -> ProcessGroup | None:
     """The group; None, with a warning, for one that this rank is not in."""
     found = chosen(group)
     if found is None:
-        warnings.warn(
+        warn(
             f"Running {name} on global rank {default_group().rank()} which does not belong to the "
             "given group.",
-            stacklevel=3,
         )
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +9,7 @@ import tapegrad as tg
 
 from ..core.python_dispatch import is_recorded
 from ..core.transforms.batched import physical_array
+from ..core.warned import warn
 from ..utils.naming import typename
 from . import constraints
 from .utils import EMPTY, lazy_property
@@ -57,11 +57,10 @@ class Distribution:
             declared = self.arg_constraints
         except NotImplementedError:
             declared = {}
-            warnings.warn(
+            warn(
                 f"<class '{typename(self)}'> does not define `arg_constraints`. Please set "
                 "`arg_constraints = {}` or initialize the distribution with `validate_args=False` "
                 "to turn off validation.",
-                stacklevel=3,
             )
         for name, constraint in declared.items():
             if constraints.is_dependent(constraint):
@@ -153,10 +152,9 @@ class Distribution:
 
     def sample_n(self, n: int) -> Any:
         """`sample((n,))`."""
-        warnings.warn(
+        warn(
             "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
             FutureWarning,
-            stacklevel=2,
         )
         return self.sample(tg.Size((n,)))
 
@@ -208,11 +206,10 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            warnings.warn(
+            warn(
                 f"<class '{typename(self)}'> does not define `support` to enable sample "
                 "validation. Please initialize the distribution with `validate_args=False` to turn "
                 "off validation.",
-                stacklevel=2,
             )
             return
         assert support is not None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
+from ..core.warned import warn
 from .distribution import Distribution
 
 __all__ = ["register_kl", "kl_divergence"]
@@ -56,11 +56,10 @@ def _dispatch_kl(type_p: type, type_q: type) -> Any:
     by_q = min(matches, key=lambda m: (distance(type_q, m[1]), distance(type_p, m[0])))
     if _KL_REGISTRY[by_p] is not _KL_REGISTRY[by_q]:
         wanted = f"{type_p.__name__}, {type_q.__name__}"
-        warnings.warn(
+        warn(
             f"Ambiguous kl_divergence({wanted}). Please register_kl({by_p[0].__name__}, "
             f"{by_q[1].__name__})",
             RuntimeWarning,
-            stacklevel=3,
         )
     return _KL_REGISTRY[by_p]
 

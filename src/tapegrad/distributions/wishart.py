@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import tapegrad as tg
 
+from ..core.warned import warn
 from . import constraints
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily
@@ -62,10 +62,9 @@ class Wishart(ExponentialFamily):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {ndim - 1}.")
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
         if self.df.lt(ndim).any():
-            warnings.warn(
+            warn(
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 "
                 "< df < ndim.",
-                stacklevel=2,
             )
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
         self._batch_dims = [-(x + 1) for x in range(len(batch_shape))]
@@ -163,7 +162,7 @@ class Wishart(ExponentialFamily):
         # again, once if all goes well: the same seed has to give the same numbers, so we do too.
         redo = self._any_in_batch(self.support.check(sample))
         if redo.any():
-            warnings.warn("Singular sample detected.", stacklevel=2)
+            warn("Singular sample detected.")
             for _ in range(tries):
                 fresh = self._bartlett_sampling(redo[redo].shape)
                 sample[redo] = fresh

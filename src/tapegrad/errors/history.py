@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-import warnings
 from typing import Any
 
 from ..core.base import Cut, TensorBase, node_of
 from ..core.modes import MODES
+from ..core.warned import warn
 from .evidence import (
     Place,
     cut_towards,
@@ -293,9 +293,9 @@ LOST_LEAF = re.compile(r"\s*(\w+)\s*=\s*\1\s*([-+])\s*(.*\b\1\.grad\b.*?)\s*(?:#
 
 def warn_non_leaf_grad(t: Any) -> None:
     """E07: `.grad` of a tensor that is not a leaf, read by the user's code."""
-    asking, level = sys._getframe(2), 3
+    asking = sys._getframe(2)
     if asking.f_globals.get("__name__") == "tapegrad.core.function_mode_attributes":
-        asking, level = sys._getframe(3), 4
+        asking = sys._getframe(3)
     if is_probe(asking):
         return
     name = name_of(t._array)
@@ -326,4 +326,4 @@ def warn_non_leaf_grad(t: Any) -> None:
         fixes=fixes,
         made=made,
     )
-    warnings.warn(warning, stacklevel=level)
+    warn(warning)

@@ -7,9 +7,10 @@ import multiprocessing.connection
 import signal
 import sys
 import traceback
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+from ..core.warned import warn
 
 __all__ = [
     "ProcessContext",
@@ -162,10 +163,9 @@ def spawn(
 ) -> ProcessContext | None:
     """`start_processes` in fresh interpreters."""
     if start_method != "spawn":
-        warnings.warn(
+        warn(
             f"This method only supports start_method=spawn (got: {start_method}).\nTo use a "
             "different start_method use:\n\t\t torch.multiprocessing.start_processes(...)",
             FutureWarning,
-            stacklevel=2,
         )
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import tapegrad as tg
 
 from ..api.publish import lazy_space
 from ..core.function_modes import WATCHED, ask_watchers, is_watched
+from ..core.warned import warn
 from ..errors.absent import absent_function
 from ..ops.block.definition import APIS
 from ..overrides import (  # noqa: F401  PyTorch's own functions ask them here
@@ -137,7 +137,7 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     if WATCHED and is_watched((input,), {}):
         options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
         return ask_watchers(softmax, (input,), options)
-    dim = softmax_dim("softmax", input.dim(), _stacklevel) if dim is None else dim
+    dim = softmax_dim("softmax", input.dim()) if dim is None else dim
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
 
 
@@ -147,7 +147,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     >>> nn.functional.softmin(tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([0.6652, 0.2447, 0.0900])
     """
-    dim = softmax_dim("softmin", input.dim(), _stacklevel) if dim is None else dim
+    dim = softmax_dim("softmin", input.dim()) if dim is None else dim
     return (-input).softmax(dim) if dtype is None else (-input).softmax(dim, dtype=dtype)
 
 
@@ -160,15 +160,14 @@ def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype:
     if WATCHED and is_watched((input,), {}):
         options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
         return ask_watchers(log_softmax, (input,), options)
-    dim = softmax_dim("log_softmax", input.dim(), _stacklevel) if dim is None else dim
+    dim = softmax_dim("log_softmax", input.dim()) if dim is None else dim
     return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
 
 
-def softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
+def softmax_dim(name: str, ndim: int) -> int:
     """The dimension that was implied before `dim` had to be given."""
-    warnings.warn(
+    warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
-        stacklevel=stacklevel,
     )
     return 0 if ndim in (0, 1, 3) else 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
+
+from ..core.warned import warn
 
 __all__ = [
     "calculate_gain",
@@ -101,10 +102,9 @@ def trunc_normal_(
     if tensor.is_meta:
         return tensor  # there is nothing to draw
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
+        warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The "
             "distribution of values may be incorrect.",
-            stacklevel=2,
         )
     with tg.no_grad():
         if below((b - mean) / std) - below((a - mean) / std) > 0.3:
@@ -301,7 +301,7 @@ def kaiming_uniform_(
     tensor(True)
     """
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
+        warn("Initializing zero-element tensors is a no-op")
         return tensor
     bound = math.sqrt(3.0) * kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -320,7 +320,7 @@ def kaiming_normal_(
     torch.Size([3, 5])
     """
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
+        warn("Initializing zero-element tensors is a no-op")
         return tensor
     return normal_(tensor, 0, kaiming_std(tensor, a, mode, nonlinearity), generator)
 
@@ -337,10 +337,9 @@ def _deprecated(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def renamed(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(
+        warn(
             f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.",
             FutureWarning,
-            stacklevel=2,
         )
         return function(*args, **kwargs)
 

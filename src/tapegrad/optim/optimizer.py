@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from copy import deepcopy
@@ -17,6 +16,7 @@ from ..core.base import writing_for_caller
 from ..core.modes import grad_set_to
 from ..core.python_dispatch import called_as_a_whole
 from ..core.tensor_lists import drop_gradients
+from ..core.warned import warn
 from ..errors import models
 from ..utils.grads import set_to_zero
 from ..utils.naming import typename
@@ -235,11 +235,10 @@ class Optimizer:
                 )
             param_group.setdefault(name, default)
         if len(param_group["params"]) != len(set(param_group["params"])):
-            warnings.warn(
+            warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
                 "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
                 "information",
-                stacklevel=3,
             )
         self._check_against_groups(param_group)
         self.param_groups.append(param_group)

@@ -80,7 +80,7 @@ def sparse_coo_tensor(
     elif check_invariants is None:
         from ..core.warned import warn_once
 
-        warn_once(INVARIANTS, 2)
+        warn_once(INVARIANTS)
     entries = tg.as_tensor(values, dtype=dtype, device=device)
     places = tg.as_tensor(indices, device=device).detach().to(tg.int64)
     if entries.dim() == 0:

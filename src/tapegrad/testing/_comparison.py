@@ -9,7 +9,6 @@ from __future__ import annotations
 import cmath
 import math
 import numbers
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,8 @@ from typing import Any
 import numpy as np
 
 import tapegrad as tg
+
+from ..core.warned import warn
 
 # (rtol, atol) per dtype; other dtypes have to be equal.
 TOLERANCES = {
@@ -120,12 +121,11 @@ def assert_allclose(
 
     >>> torch.testing.assert_allclose(tensor([1.0]), tensor([1.0 + 1e-7]))
     """
-    warnings.warn(
+    warn(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a "
         "future release. Please use `torch.testing.assert_close()` instead. You can find detailed "
         "upgrade instructions in https://github.com/pytorch/pytorch/issues/61844.",
         FutureWarning,
-        stacklevel=2,
     )
     if not isinstance(actual, tg.Tensor):
         actual = tg.tensor(actual)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import tapegrad as tg
+
+from ..core.warned import warn
 
 FLOATS = (tg.float16, tg.bfloat16, tg.float32, tg.float64)
 COMPLEX = (tg.complex64, tg.complex128)
@@ -95,11 +96,10 @@ def bounds(
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low!r} and high={high!r}")
     continuous = dtype in FLOATS or dtype in COMPLEX
     if low == high and continuous:
-        warnings.warn(
+        warn(
             "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is "
             "deprecated since 2.1 and will be removed in 2.3. Use `torch.full(...)` instead.",
             FutureWarning,
-            stacklevel=4,
         )
     elif low >= high:
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")

@@ -11,7 +11,6 @@ tensor([2.0000, 5.4366])
 from __future__ import annotations
 
 import contextlib
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -22,6 +21,7 @@ from ..autograd.graph import saved_tensors_hooks
 from ..core.base import TensorBase
 from ..core.modes import MODES
 from ..core.per_thread import PerThread
+from ..core.warned import warn
 from ..ops.draws.twister import Stream
 from ._checkpoint_errors import CheckpointError, Mismatch, Seen
 from ._selective_checkpoint import (
@@ -486,9 +486,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
     None of the inputs have requires_grad=True. Gradients will be None
     """
     if not any(isinstance(v, TensorBase) and v.requires_grad for v in inputs):  # type: ignore[attr-defined]
-        warnings.warn(
-            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
-        )
+        warn("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 class CheckpointFunction(tg.autograd.Function):
@@ -570,11 +568,10 @@ def checkpoint(
     tensor([14.7781])
     """
     if use_reentrant is None:
-        warnings.warn(
+        warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
             "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an "
             "exception. " + CHOOSE_VARIANT,
-            stacklevel=2,
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
@@ -602,11 +599,10 @@ def checkpoint_sequential(
     torch.Size([3, 1])
     """
     if use_reentrant is None:
-        warnings.warn(
+        warn(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be "
             "passed explicitly. In version 2.9 we will raise an exception if use_reentrant is not "
             "passed. " + CHOOSE_VARIANT,
-            stacklevel=2,
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+from ..core.warned import warn
 
 
 def old_name(name: str, function: Callable[..., Any], sentence: str) -> Callable[..., Any]:
@@ -13,7 +14,7 @@ def old_name(name: str, function: Callable[..., Any], sentence: str) -> Callable
 
     @functools.wraps(function)
     def old(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(sentence, FutureWarning, stacklevel=2)
+        warn(sentence, FutureWarning)
         return function(*args, **kwargs)
 
     old.__name__ = old.__qualname__ = name

@@ -120,7 +120,7 @@ def real_number(value: Any, dtype: Any) -> Any:
 
 def to_float(self: Any) -> float:
     if self.requires_grad:
-        warn_once(TO_SCALAR, 2)
+        warn_once(TO_SCALAR)
     return float(real_number(only_number(self), dtypes.float64))
 
 
@@ -130,7 +130,7 @@ def to_int(self: Any) -> int:
 
 def to_complex(self: Any) -> complex:
     if self.requires_grad:
-        warn_once(TO_SCALAR, 2)
+        warn_once(TO_SCALAR)
     return complex(only_number(self))
 
 
@@ -310,7 +310,7 @@ def converted(self: Any, dtype: Any = None, copy: bool = False, order: Any = Non
     array = self._array
     wanted = array.dtype if dtype is None else dtype
     if array.dtype.kind == "c" and array.size:
-        warn_of_lost_part(array.dtype, wanted, 4)
+        warn_of_lost_part(array.dtype, wanted)
     if order in (None, preserve_format):
         if wanted == array.dtype and not copy:
             return self
@@ -559,7 +559,6 @@ def storage(self: Any) -> TypedStorage:
         "the only storage class. This should only matter to you if you are using storages "
         "directly.  To access UntypedStorage directly, use tensor.untyped_storage() instead of "
         "tensor.storage()",
-        3,
     )
     return TypedStorage(owned_array(self))
 

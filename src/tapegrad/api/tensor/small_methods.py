@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ...core.warned import warn
 from .. import removed_names
 from .predicates import is_distributed, is_same_size
 
@@ -89,7 +89,7 @@ def resize(self: Any, *sizes: Any) -> Any:
     tensor([[1, 2],
             [3, 4]])
     """
-    warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=2)
+    warn("non-inplace resize is deprecated", UserWarning)
     return resized(self, sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
 
 
@@ -100,7 +100,7 @@ def resize_as(self: Any, tensor: Any) -> Any:
     tensor([[1, 2],
             [3, 4]])
     """
-    warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
+    warn("non-inplace resize_as is deprecated", UserWarning)
     return resized(self, tensor.size())
 
 
@@ -147,17 +147,14 @@ def volatile(self: Any) -> bool:
     >>> zeros(2).volatile
     False
     """
-    warnings.warn(
-        "volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2
-    )
+    warn("volatile was removed (Variable.volatile is always False)", UserWarning)
     return False
 
 
 def set_volatile(self: Any, value: Any) -> None:
-    warnings.warn(
+    warn(
         "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
         UserWarning,
-        stacklevel=2,
     )
 
 

@@ -6,12 +6,13 @@ those of its inputs leave through the inner one; the hooks hang on these two nod
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import tapegrad as tg
+
+from ...core.warned import warn
 
 Hook = Callable[..., Any]
 
@@ -83,11 +84,10 @@ class BackwardHook:
 
     def fire_without_inputs(self, outputs: tuple[Any, ...]) -> None:
         """No input needs a gradient: this is as late as the hooks can run."""
-        warnings.warn(
+        warn(
             "Full backward hook is firing when gradients are computed with respect to module "
             "outputs since no inputs require gradients. See https://docs.pytorch.org/docs/main/generated/"
             "torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.",
-            stacklevel=5,
         )
         nothing = (None,) * self.arguments
         for hook in self.hooks:

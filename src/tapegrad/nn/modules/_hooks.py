@@ -7,7 +7,6 @@ which pickles and libraries know. Hooks for all modules live in `GLOBAL`.
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import tapegrad as tg
 
 from ...autograd.hooks import RemovableHandle
 from ...core.base import STATE
+from ...core.warned import warn
 from ...errors import argument_names, explain_call
 from ._backward_hooks import BackwardHook
 
@@ -260,10 +260,9 @@ def run(
             state[2] = answer
     if backward:
         if not isinstance(state[2], (tg.Tensor, tuple)):
-            warnings.warn(
+            warn(
                 "For backward hooks to be called, module output should be a Tensor or a tuple of "
                 f"Tensors but received {type(state[2])}",
-                stacklevel=4,
             )
         state[2] = backward.setup_outputs(state[2])
     old = old_backward_hooks(module)
@@ -311,10 +310,9 @@ def run_remaining(module: Any, state: list[Any], called: set[tuple[bool, int]]) 
                 state[2] = answer
         except Exception as error:
             kind = "global module" if is_global else "module"
-            warnings.warn(
+            warn(
                 f"{kind} forward hook with ``always_call=True`` raised an exception that was "
                 f"silenced as another error was raised in forward: {error}",
-                stacklevel=4,
             )
 
 
@@ -359,11 +357,10 @@ def warn_about_old_hooks(args: Any, result: Any, node: Any) -> None:
     problem = old_hook_problem(args, result, node)
     if problem:
         when, missing = problem
-        warnings.warn(
+        warn(
             f"Using {when} is deprecated and will be removed in future versions. This hook will be "
             f"missing some {missing}",
             FutureWarning,
-            stacklevel=6,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import tapegrad as tg
 
 from ...autograd.hooks import RemovableHandle
+from ...core.warned import warn
 from ...errors.models import does_not_fit
 from ...utils.swapping import swap_tensors
 from ..parameter import Parameter, is_lazy
@@ -163,12 +163,11 @@ class StateMethods:
         ['weight', 'bias']
         """
         if args:
-            warnings.warn(
+            warn(
                 "Positional args are being deprecated, use kwargs instead. Refer to "
                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html"
                 "#torch.nn.Module.state_dict for details.",
                 FutureWarning,
-                stacklevel=2,
             )
             destination = args[0] if destination is None else destination
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
@@ -341,12 +340,11 @@ def load_tensor(
                 f"checkpoint, the shape in current model is {tensor.shape}."
             )
     if tensor.is_meta and not value.is_meta and not assign:
-        warnings.warn(
+        warn(
             f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "
             "in the current model, which is a no-op. (Did you mean to pass `assign=True` to assign "
             "items in the state dictionary to their corresponding key in the module instead of "
             "copying them in place?)",
-            stacklevel=2,
         )
     swaps = tg.__future__.get_swap_module_params_on_conversion()
     try:

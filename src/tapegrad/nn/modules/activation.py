@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import tapegrad as tg
 
+from ...core.warned import warn
 from .. import functional as F
 from .. import init as initial
 from ..parameter import Parameter
@@ -159,17 +159,15 @@ class Hardtanh(Module):
     ) -> None:
         super().__init__()
         if min_value is not None:
-            warnings.warn(
+            warn(
                 "keyword argument `min_value` is deprecated and renamed to `min_val`",
                 FutureWarning,
-                stacklevel=2,
             )
             min_val = min_value
         if max_value is not None:
-            warnings.warn(
+            warn(
                 "keyword argument `max_value` is deprecated and renamed to `max_val`",
                 FutureWarning,
-                stacklevel=2,
             )
             max_val = max_value
         self.min_val = min_val

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections import OrderedDict
 from collections import abc as container_abcs
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...core.warned import warn
 from ...utils.naming import public_module, typename
 from ..parameter import Parameter
 from .module import Module, indented
@@ -539,11 +539,10 @@ class Container(Module):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
-        warnings.warn(
+        warn(
             "nn.Container is deprecated. All of it's functionality is now implemented in "
             "nn.Module. Subclass that instead.",
             FutureWarning,
-            stacklevel=2,
         )
         for name, module in kwargs.items():
             self.add_module(name, module)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import tapegrad as tg
 
+from ...core.warned import warn
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedParameter, register_bias
@@ -569,11 +569,10 @@ class _ConvTransposeMixin(_ConvTransposeNd):
     """The old name of `_ConvTransposeNd`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn(
             "`_ConvTransposeMixin` is a deprecated internal class. Please consider using public "
             "APIs.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__(*args, **kwargs)
 

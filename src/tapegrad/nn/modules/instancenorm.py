@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ...core.warned import warn
 from .. import functional as F
 from .batchnorm import _LazyNormBase, _NormBase
 
@@ -67,10 +67,9 @@ class _InstanceNorm(_NormBase):
                     f"expected input's size at dim={dim} to match num_features "
                     f"({self.num_features}), but got: {input.size(dim)}."
                 )
-            warnings.warn(
+            warn(
                 f"input's size at dim={dim} does not match num_features. You can silence this "
                 "warning by not passing in num_features, which is not used because affine=False",
-                stacklevel=3,
             )
         return self._apply_instance_norm(input) if dim else self._handle_no_batch_input(input)
 

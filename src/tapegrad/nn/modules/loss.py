@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ...core.warned import warn
 from ...ops.nn import reduction as _reduction
 from .. import functional as F
 from .distance import PairwiseDistance
@@ -234,11 +234,11 @@ class NLLLoss2d(NLLLoss):
         reduction: str = "mean",
     ) -> None:
         if type(self) is NLLLoss2d:
-            warnings.warn(OLD_NAME, FutureWarning, stacklevel=2)
+            warn(OLD_NAME, FutureWarning)
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        warnings.warn(OLD_NAME, FutureWarning, stacklevel=2)
+        warn(OLD_NAME, FutureWarning)
         super().__init_subclass__(**kwargs)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import tapegrad as tg
 
 from ...core.base import STATE
+from ...core.warned import warn
 from ...errors import argument_names, explain_call
 from ...errors.models import (
     before_init,
@@ -620,13 +620,12 @@ class Module(HookMethods, StateMethods):
                     f"but got desired dtype={dtype}"
                 )
             if dtype.is_complex:
-                warnings.warn(
+                warn(
                     "Complex modules are a new feature under active development whose design may "
                     "change, and some modules might not work as expected when using complex "
                     "tensors as parameters or buffers. Please file an issue at "
                     "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
                     "complex module does not work as expected.",
-                    stacklevel=2,
                 )
 
         def convert(t: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from typing import Any
 
 import tapegrad as tg
 
+from ...core.warned import warn
 from .. import init
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
@@ -26,11 +26,10 @@ def _apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
 
 def apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
     """The old name of `index_select` in this module."""
-    warnings.warn(
+    warn(
         "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` "
         "instead",
         FutureWarning,
-        stacklevel=2,
     )
     return _apply_permutation(tensor, permutation, dim)
 
@@ -271,11 +270,10 @@ def check_arguments(module: RNNBase, dropout: Any) -> None:
             "element being zeroed"
         )
     if dropout and module.num_layers == 1:
-        warnings.warn(
+        warn(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
             f"expects num_layers greater than 1, but got dropout={dropout} and "
             f"num_layers={module.num_layers}",
-            stacklevel=4,
         )
     for name in ("input_size", "hidden_size"):
         size = getattr(module, name)

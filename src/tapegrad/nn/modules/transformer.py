@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import tapegrad as tg
 
+from ...core.warned import warn
 from ...ops.nn.multihead_attention import additive
 from .. import functional as F
 from ..init import xavier_uniform_
@@ -249,10 +249,9 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
         reason = why_not_nested(encoder_layer)
         if enable_nested_tensor and reason:
-            warnings.warn(
+            warn(
                 "enable_nested_tensor is True, but self.use_nested_tensor is False because "
                 f"{reason}",
-                stacklevel=2,
             )
             self.use_nested_tensor = False
 

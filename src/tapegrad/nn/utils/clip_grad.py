@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +12,7 @@ from ...autograd.inplace import bump
 from ...core import devices
 from ...core.base import writing_for_caller
 from ...core.python_dispatch import called_as_a_whole
+from ...core.warned import warn
 from ...kernels.cpu.gradients import GRADIENTS
 from ...utils.deprecation import old_name
 
@@ -112,9 +112,7 @@ def clip_grad_norm_(
         is_generator = isinstance(parameters, types.GeneratorType)
         parameters = list(parameters)
         if is_generator and not parameters:
-            warnings.warn(
-                "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2
-            )
+            warn("`parameters` is an empty generator, no gradient clipping will occur.")
     grads = grads_of(parameters)
     found = all_at_once(grads, foreach)
     total = norm_of(grads, found, float(norm_type), error_if_nonfinite)

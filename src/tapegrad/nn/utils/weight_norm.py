@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import tapegrad as tg
 
+from ...core.warned import warn
 from ..modules.module import Module
 from ..parameter import Parameter, is_lazy
 
@@ -70,11 +70,10 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     >>> [(name, tuple(p.shape)) for name, p in layer.named_parameters()]
     [('bias', (3,)), ('weight_g', (3, 1)), ('weight_v', (3, 2))]
     """
-    warnings.warn(
+    warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of "
         "`torch.nn.utils.parametrizations.weight_norm`.",
         FutureWarning,
-        stacklevel=2,
     )
     WeightNorm.apply(module, name, dim)
     return module

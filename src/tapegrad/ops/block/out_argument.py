@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from ...core.modes import MODES, neither_recorded_nor_cast
 from ...core.python_dispatch import dispatches
 from ...core.transforms.batched import has_batched
 from ...core.transforms.levels import TANGENTS
+from ...core.warned import warn
 from ...errors import inference_written
 
 
@@ -154,7 +154,7 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
         )
     if target._array.shape != array.shape:
         if target._array.size:
-            warnings.warn(
+            warn(
                 "An output with one or more elements was resized since it had shape "
                 f"{list(target._array.shape)}, which does not match the required output shape "
                 f"{list(array.shape)}. This behavior is deprecated, and in a future PyTorch "
@@ -162,7 +162,6 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
                 "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
                 "t.resize_(0).",
                 UserWarning,
-                stacklevel=5,
             )
         from ..copying.resize import resize_in_place
 

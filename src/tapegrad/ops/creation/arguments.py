@@ -115,7 +115,6 @@ def set_default_tensor_type(t: Any) -> None:
     warn_once(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
         "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
-        2,
     )
 
     if isinstance(t, str):

@@ -43,10 +43,10 @@ TO_SCALAR = (
 )
 
 
-def warn_of_lost_part(have: Any, want: Any, stacklevel: int) -> None:
+def warn_of_lost_part(have: Any, want: Any) -> None:
     """Say that a cast from one dtype to another loses the imaginary part, if it does."""
     if have.kind == "c" and want.kind not in "cb":
-        warn_once("Casting complex values to real discards the imaginary part", stacklevel + 1)
+        warn_once("Casting complex values to real discards the imaginary part")
 
 
 def set_warn_always(b: bool, /) -> None:
@@ -131,7 +131,7 @@ def cast_array(array: Any, dtype: Any, copy: bool) -> Any:
         return array.copy(order="K") if copy else array
     with np.errstate(all="ignore"):
         if array.dtype.kind == "c" and dtype.kind not in "cb":
-            warn_of_lost_part(array.dtype, dtype, 5)
+            warn_of_lost_part(array.dtype, dtype)
             array = array.real
         if array.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             # Through int32, as the compilers do: out of range is 0, the rest wraps around.
@@ -189,7 +189,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
         if isinstance(data, (str, bytes)) and first == data:
             raise ValueError(f"too many dimensions '{type(data).__name__}'")
         if isinstance(first, np.ndarray) and type(data) in (list, tuple):
-            warn_once(SLOW_LIST, 4)
+            warn_once(SLOW_LIST)
         data = first
     return tuple(shape)
 
@@ -287,7 +287,7 @@ def one_element(t: Any, kind: str) -> Any:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         raise ValueError("only one element tensors can be converted to Python scalars")
     if kind in "fV" and t._wants_grad:
-        warn_once(TO_SCALAR, 6)
+        warn_once(TO_SCALAR)
     value = array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
     if isinstance(value, complex) and kind not in "cb":
         if value.imag:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ...core.base import STATE, Cut, TensorBase
 from ...core.devices import sent
 from ...core.late_bound import ON_DEMAND
 from ...core.transforms.batched import CONTROL_FLOW, is_batched, refusal
+from ...core.warned import warn
 from ...device import device as device_type
 from ...storage import UntypedStorage, mapped_file
 from ..block.definition import Case, api
@@ -73,7 +73,7 @@ def from_any(
     if isinstance(data, TensorBase):
         if is_batched(data):
             data.detach_()  # which PyTorch does to the copy, and refuses  # type: ignore[attr-defined]
-        warnings.warn(COPY_WARNING.format(spelled), UserWarning, stacklevel=4)
+        warn(COPY_WARNING.format(spelled), UserWarning)
     # Nothing but Python numbers, most of the time: then there is no history to look for.
     array = from_data.quick(data, wanted) if type(data) in (list, tuple) else None
     if array is not None:
@@ -251,7 +251,6 @@ def shareable(array: Any) -> Any:
                 "writing to this tensor will result in undefined behavior",
                 "array",
             ),
-            4,
         )
     known = dtypes.of(array.dtype).np
     return array if array.dtype is known else array.view(known)  # NumPy unpickles equal ones
@@ -327,7 +326,6 @@ def frombuffer(
                 "you can write to the underlying (supposedly non-writable) buffer using the tensor",
                 "buffer",
             ),
-            3,
         )
     return borrowed(made(array, requires_grad))
 

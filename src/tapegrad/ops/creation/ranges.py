@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.rounding import fused
+from ...core.warned import warn
 from ...errors import does_not_fit
 from ..block.definition import api
 from . import arrays as from_data
@@ -80,13 +80,12 @@ def arange(
     if out is None:
         return made(array, requires_grad)
     if out._array.size and out._array.size != array.size:
-        warnings.warn(
+        warn(
             f"The number of elements in the out tensor of shape {list(out._array.shape)} is "
             f"{out._array.size} which does not match the computed number of elements {array.size}. "
             "Note that this may occur as a result of rounding error. The out tensor will be "
             f"resized to a tensor of shape ({array.size},).",
             UserWarning,
-            stacklevel=3,
         )
     return store_range("arange", out, array, wanted)
 
@@ -190,12 +189,11 @@ def range_(
     >>> range(0, 2)
     tensor([0., 1., 2.])
     """
-    warnings.warn(
+    warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is "
         "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
         "values in [start, end).",
         UserWarning,
-        stacklevel=3,
     )
     if end is None:
         start, end = 0, start

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ...core.base import quiet
+from ...core.warned import warn
 from ...dtypes import cpp_name, of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -152,13 +152,12 @@ def check_bound(name: str, value: int, largest: int, dtype: DType) -> None:
         raise RuntimeError(f"{name} is out of bounds for {cpp_name(dtype)}")
     if is_floating(dtype) and abs(value) > largest:
         digits = DIGITS[dtype.name]
-        warnings.warn(
+        warn(
             f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
             f"{cpp_name(dtype)} can support discrete uniform distribution only within this "
             "range. This warning will become an error in version 1.7 release, please fix the code "
             "in advance",
             UserWarning,
-            stacklevel=4,
         )
 
 

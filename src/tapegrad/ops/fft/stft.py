@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ...core.dispatch import apply
 from ...core.op import REGISTRY
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import physical_array
-from ...core.warned import warn_once
+from ...core.warned import warn, warn_once
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Case, api
 from ..block.checks import invalid_call
@@ -147,7 +146,7 @@ def spectra(
 ) -> Any:
     """`stft` of a signal that needs no more samples at its ends."""
     if window is None:
-        warn_once(NO_WINDOW + LEAKAGE + SUPPRESS, 4)
+        warn_once(NO_WINDOW + LEAKAGE + SUPPRESS)
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
     as_complex = is_complex(input) or is_complex(window)
@@ -156,7 +155,7 @@ def spectra(
     if not as_complex:
         if return_complex is None:
             raise RuntimeError(NOT_SAID)
-        warn_once(OLD_FORMAT, 4)
+        warn_once(OLD_FORMAT)
 
     def wrong(said: str) -> RuntimeError:
         return complaint(
@@ -294,7 +293,7 @@ def istft(
     if window is not None and not isinstance(window, TensorBase):
         raise must_be_tensor("istft", "window", 5, window)
     if window is None:
-        warn_once(NO_WINDOW + LOSS + SUPPRESS, 3)
+        warn_once(NO_WINDOW + LOSS + SUPPRESS)
     if not is_complex(input):
         raise RuntimeError(
             "istft requires a complex-valued input tensor matching the output from stft with "
@@ -337,7 +336,7 @@ def istft(
     if input._array.ndim == 2:
         y = y.squeeze(0)
     if end > total:
-        warnings.warn(TOO_SHORT, UserWarning, stacklevel=3)
+        warn(TOO_SHORT, UserWarning)
         y = constant_pad_nd(y, [0, end - total])
     return y
 

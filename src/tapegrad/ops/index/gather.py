@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ...core.late_bound import ON_DEMAND
 from ...core.python_dispatch import same_always
 from ...core.rule_functions import RECORDED
 from ...core.transforms.batched import left_to_device, physical_array
+from ...core.warned import warn
 from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.checks import OUT_EXACT, not_implemented
@@ -437,12 +437,11 @@ def scatter(
         raise RuntimeError("reduce argument must be either add or multiply.")
     if isinstance(src, TensorBase):
         if reduce is not None:
-            warnings.warn(
+            warn(
                 "The reduce argument of torch.scatter with Tensor src is deprecated and will be "
                 "removed in a future PyTorch release. Use torch.scatter_reduce instead for more "
                 "reduction options.",
                 UserWarning,
-                stacklevel=3,
             )
         dim = check_scatter("scatter", input, dim, index, src)
         if reduce is None:

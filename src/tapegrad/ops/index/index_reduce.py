@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ...core.arguments import wrap_dim
 from ...core.op import REGISTRY
+from ...core.warned import warn
 from ..block import Block, Case, apply, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
@@ -79,10 +79,9 @@ class IndexReduce(Block):
         return F.scatter_reduce(whole, places, values, dim + 1, reduce, include_self)
 
     def call(input, dim, index, source, reduce, *, include_self=True, run=apply):
-        warnings.warn(
+        warn(
             "index_reduce() is in beta and the API may change at any time.",
             UserWarning,
-            stacklevel=3,
         )
         check_tensor("index_reduce", "index", 3, index)
         check_tensor("index_reduce", "source", 4, source)

@@ -8,13 +8,11 @@ noted is then applied at once to the view that the other parts made.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ... import dtypes
-from ...autograd.anomaly_mode import outside
 from ...autograd.inplace import EXPANDED, bump, check_apart, refuse, write
 from ...core.arguments import bounds, number_as_array
 from ...core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
@@ -26,6 +24,7 @@ from ...core.python_dispatch import ACTIVE, same_always
 from ...core.strides import shares_itself
 from ...core.transforms.batched import has_batched, is_batched, physical_array
 from ...core.transforms.levels import BATCHES
+from ...core.warned import warn
 from ...errors import no_tensor_in_list
 from . import batched_subscripts
 
@@ -177,7 +176,7 @@ def parts_of(index: Any) -> tuple[Any, ...]:
         and not isinstance(index, (TensorBase, ndarray, np.generic, dict))
     ):
         if len(index) < 32 and any([stands_for_a_dim(item) for item in index]):
-            warnings.warn(NOT_A_TUPLE, UserWarning, stacklevel=4)
+            warn(NOT_A_TUPLE, UserWarning)
             return tuple(index)
     return (index,)
 
@@ -389,7 +388,7 @@ def put_with(
     try:
         out = run(REGISTRY["index_put"], (t, values), (index, accumulate), watched)
         if run is write and filling and shares_itself(t._array):
-            warnings.warn(EXPANDED["masked_fill"], UserWarning, stacklevel=outside())
+            warn(EXPANDED["masked_fill"], UserWarning)
         return out
     except (IndexError, ValueError, TypeError):
         check_values(t._array.shape, index, values._array.shape)
@@ -462,7 +461,7 @@ def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
         taken = dim
         kind = array.dtype.kind
         if array.dtype == U8:
-            warnings.warn(BYTE_MASK, UserWarning, stacklevel=5)
+            warn(BYTE_MASK, UserWarning)
             array = array != 0
             kind = "b"
         if kind == "b":

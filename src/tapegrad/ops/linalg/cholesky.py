@@ -214,7 +214,6 @@ def cholesky(input: Any, upper: bool = False) -> Any:
         "torch.linalg.cholesky(A)\nand\nU = torch.cholesky(A, upper=True)\nshould be replaced "
         "with\nU = torch.linalg.cholesky(A).mH\nThis transform will produce equivalent results "
         "for all valid (symmetric positive definite) inputs.",
-        3,
     )
     array = input._array
     check_matrix("cholesky", array)

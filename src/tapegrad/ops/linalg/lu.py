@@ -227,7 +227,6 @@ def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
         "should be replaced with\nLU, pivots = torch.linalg.lu_factor(A, compute_pivots)\nand\nLU, "
         "pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould be replaced with\nLU, "
         "pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)",
-        3,
     )
     parts = lu_factors(input, pivot, "")
     if get_infos:
@@ -511,6 +510,5 @@ def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
         "future PyTorch release.\nNote that torch.linalg.lu_solve has its arguments reversed.\nX = "
         "torch.lu_solve(B, LU, pivots)\nshould be replaced with\nX = torch.linalg.lu_solve(LU, "
         "pivots, B)",
-        3,
     )
     return solve_factored(LU_data, LU_pivots, input, True, False)

@@ -331,7 +331,7 @@ def frobenius_norm(input: Any, dim: Any, keepdim: bool = False) -> Any:
     >>> frobenius_norm(tensor([[3.0, 4.0]]), (0, 1))
     tensor(5.)
     """
-    warn_once(OLD.format("frobenius", "vector_norm(A, 2., dim, keepdim)"), 3)
+    warn_once(OLD.format("frobenius", "vector_norm(A, 2., dim, keepdim)"))
     return vector_norm(input, 2.0, dim, keepdim)
 
 
@@ -342,5 +342,5 @@ def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False) -> Any:
     >>> nuclear_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(7.)
     """
-    warn_once(OLD.format("nuclear", "matrix_norm(A, 'nuc', dim, keepdim)"), 3)
+    warn_once(OLD.format("nuclear", "matrix_norm(A, 'nuc', dim, keepdim)"))
     return matrix_norm(input, "nuc", dim, keepdim)

@@ -365,7 +365,6 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass "
             "the dim explicitly or simply use torch.linalg.cross.\nThe default value of dim will "
             "change to agree with that of linalg.cross in a future release.",
-            3,
         )
         dim = a.shape.index(3)
     check_same_rank(a, other._array)

@@ -358,7 +358,6 @@ def triangular_solve(
         "be removed in a future PyTorch release.\ntorch.linalg.solve_triangular has its arguments "
         "reversed and does not return a copy of one of the inputs.\nX = torch.triangular_solve(B, "
         "A).solution\nshould be replaced with\nX = torch.linalg.solve_triangular(A, B).",
-        3,
     )
     check_kernel("triangular_solve_cpu", a)
     return apply(TriangularSolve, (input, A), (upper, transpose, unitriangular))

@@ -639,6 +639,5 @@ def qr(input: Any, some: bool = True) -> Any:
         "Q, R = torch.qr(A, some)\n"
         "should be replaced with\n"
         "Q, R = torch.linalg.qr(A, 'reduced' if some else 'complete')",
-        3,
     )
     return OldQrResult(qr_of(input, "reduced" if some else "complete"))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any
 
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.dispatch import apply
+from ...core.warned import warn
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints
@@ -391,10 +391,9 @@ def padded_by_name(
     totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
     border = tuple([total // 2 for total in totals])
     if any([total % 2 for total in totals]):
-        warnings.warn(
+        warn(
             "Using padding='same' with even kernel lengths and odd dilation may require a "
             "zero-padded copy of the input be created",
-            stacklevel=4,
         )
         more = [n for total in reversed(totals) for n in (0, total % 2)]
         input = padding_ops.constant_pad_nd(input, more, 0)

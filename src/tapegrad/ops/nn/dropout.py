@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ...core.base import STATE, TensorBase
 from ...core.rounding import half_as_single
 from ...core.transforms.batched_random import room
 from ...core.transforms.levels import BATCHES
+from ...core.warned import warn
 from ...errors import must_be_tensor
 from ...kernels.geometry import ordered
 from ..block import APIS, AS_IS, Block, Case, Elementwise, api, apply, op
@@ -268,13 +268,12 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 def warn_of_dimensions(name: str, ndim: int, spatial: int) -> None:
-    warnings.warn(
+    warn(
         f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an "
         "error in a future release. To retain the behavior and silence this warning, please use "
         f"dropout instead. Note that {name} exists to provide channel-wise dropout on inputs with "
         f"{spatial} spatial dimensions, a channel dimension, and an optional batch dimension "
         f"(i.e. {spatial + 1}D or {spatial + 2}D inputs).",
-        stacklevel=4,
     )
 
 
@@ -290,13 +289,12 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     if ndim not in (3, 4):
         warn_of_dimensions("dropout2d", ndim, 2)
     if ndim == 3:
-        warnings.warn(
+        warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
             "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
             "dim. This behavior will change in a future release to interpret the input as one "
             "without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
             "dropout behavior, please switch to using dropout1d instead.",
-            stacklevel=3,
         )
     return by_channel(input, p, training, inplace, False)
 

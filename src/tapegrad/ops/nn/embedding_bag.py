@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ...core.dispatch import apply
 from ...core.python_dispatch import cannot_be_repeated, looks_at_values
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values, physical_array, refusal
+from ...core.warned import warn
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
@@ -469,11 +469,10 @@ def embedding_bag(
             [2.0000]])
     """
     if weight.dtype is public.int64 and input.is_floating_point():
-        warnings.warn(
+        warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage "
             "`embedding_bag(weight, input, ...)` is deprecated, and should now be "
             "`embedding_bag(input, weight, ...)`.",
-            stacklevel=3,
         )
         input, weight = weight, input
     if per_sample_weights is not None and input.size() != per_sample_weights.size():

@@ -9,7 +9,6 @@ transpose, adding back (`grid_adder_…`), and how samples change with the point
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.rounding import half_as_single
+from ...core.warned import warn
 from ...errors import must_be_tensor
 from ..block import SINGLE, WIDEST, Autocast, Block, Case, Linear, api, apply, op
 from ..block.checks import not_implemented
@@ -470,11 +470,10 @@ def grid_sample(
 
 
 def warn_default(function: str) -> None:
-    warnings.warn(
+    warn(
         "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
         "1.3.0. Please specify align_corners=True if the old behavior is desired. See the "
         f"documentation of {function} for details.",
-        stacklevel=4,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ...core.warned import warn
 from ..block import api
 from ..block.public import public
 
@@ -23,7 +23,7 @@ def gumbel_softmax(
     tensor([[0., 1.]])
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
+        warn("`eps` parameter is deprecated and has no effect.")
     noise = -public.empty_like(logits, memory_format=public.contiguous_format).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:

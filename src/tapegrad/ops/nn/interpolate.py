@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ...core.base import TensorBase
 from ...core.rounding import half_as_single
+from ...core.warned import warn
 from ...dtypes import int64
 from ...errors import does_not_fit
 from ...kernels.geometry import laid_out_like
@@ -521,9 +521,8 @@ BLOCKS = {
 
 
 def warn_old(name: str) -> None:
-    warnings.warn(
+    warn(
         f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=4,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from ...core.arguments import REDUCTIONS, cast_value
@@ -11,6 +10,7 @@ from ...core.dispatch import apply
 from ...core.python_dispatch import looks_at_values
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values, physical_array
+from ...core.warned import warn
 from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
@@ -400,12 +400,11 @@ def kl_div(
         how = _reduction.from_flags(size_average, reduce)
     else:
         if reduction == "mean":
-            warnings.warn(
+            warn(
                 "reduction: 'mean' divides the total loss by both the batch size and the support "
                 "size.'batchmean' divides only by the batch size, and aligns with the KL div math "
                 "definition.'mean' will be changed to behave the same as 'batchmean' in the next "
                 "major release.",
-                stacklevel=3,
             )
         how = "sum" if reduction == "batchmean" else _reduction.known_reduction(reduction)
     loss = kl_div_by_number(input, target, REDUCTIONS.index(how), log_target=log_target)

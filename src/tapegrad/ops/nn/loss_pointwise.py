@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.rounding import half_as_single
+from ...core.warned import warn
 from ...errors import check_broadcast
 from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, op, reads_as
 from ..block.batching import lift, padded
@@ -124,11 +124,10 @@ def check_fits(x: Any, y: Any) -> None:
 
 def warn_of_broadcast(input: Any, target: Any) -> None:
     if target.size() != input.size():
-        warnings.warn(
+        warn(
             f"Using a target size ({target.size()}) that is different to the input size "
             f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
-            stacklevel=4,
         )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
+from ...core.warned import warn
 from ..block import Case, api
 from ..block.public import public
 from ..block.samples import Draw
@@ -56,10 +56,9 @@ def additive(name: str, mask: Any, other: Any, dtype: Any, other_name: str = "at
     if mask.dtype != public.bool and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and mask.dtype != other.dtype:
-        warnings.warn(
+        warn(
             f"Support for mismatched {name} and {other_name} is deprecated. Use same type for "
             "both instead.",
-            stacklevel=4,
         )
     if mask.is_floating_point():
         return mask

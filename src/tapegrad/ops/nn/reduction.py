@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ...core.arguments import REDUCTIONS
+from ...core.warned import warn
 from ...errors.models import explain_loss_made_with_tensors
 
 
 def known_reduction(reduction: str) -> str:
     """The reduction, if it is one."""
     if reduction == "elementwise_mean":
-        warnings.warn(
+        warn(
             "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
-            stacklevel=3,
         )
         return "mean"
     if reduction not in REDUCTIONS:
@@ -31,10 +30,9 @@ def from_flags(size_average: bool | None, reduce: bool | None, warn: bool = True
         explain_loss_made_with_tensors(error)
         raise
     if warn:
-        warnings.warn(
+        warn(
             "size_average and reduce args will be deprecated, please use "
             f"reduction='{found}' instead.",
-            stacklevel=3,
         )
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ... import dtypes
@@ -12,6 +11,7 @@ from ...core.dispatch import binary
 from ...core.python_dispatch import read_values
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import dynamic_shape, is_batched
+from ...core.warned import warn
 from ...dtypes import cpp_name
 from ...errors import does_not_fit
 from ..block import APIS, PROMOTE, WIDEST, Autocast, Block, Case, Elementwise, api, apply, op, ufunc
@@ -136,11 +136,10 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
                 "where expected condition to be a boolean tensor, but got a tensor with dtype "
                 f"{dtypes.of(kind).scalar_type}"
             )
-        warnings.warn(
+        warn(
             "where received a uint8 condition tensor. This behavior is deprecated and will be "
             "removed in a future version of PyTorch. Use a boolean condition instead.",
             UserWarning,
-            stacklevel=3,
         )
         condition = condition != 0
     refuse_overflow((input, other), input, other)

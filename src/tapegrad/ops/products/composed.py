@@ -228,7 +228,6 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
         "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than "
         "multiple parameters.",
-        3,
     )
     for m in matrices:
         if m._array.ndim != 2:

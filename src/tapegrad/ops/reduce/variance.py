@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...core.op import Op
 from ...core.strides import contiguous
+from ...core.warned import warn
 from ..block import Block, Case, api, op, reads_as
 from ..block.checks import only_bool
 from ..block.samples import Draw
@@ -235,11 +235,10 @@ def variance_call(
     dims = all_dims(name, input, dim, VAR_FORMS)
     only_bool(name, "keepdim", 4, keepdim)
     if not array.size or count(array.shape, dims) <= correction:
-        warnings.warn(
+        warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
             "reduction factor (input numel divided by output numel).",
             UserWarning,
-            stacklevel=4,
         )
     return apply(record, (input,), (dims, correction, keepdim))
 

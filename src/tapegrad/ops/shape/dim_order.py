@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any
 
 from ...autograd.inplace import repoint
 from ...core.arguments import wrap_dim
 from ...core.op import REGISTRY
 from ...core.strides import settled
+from ...core.warned import warn
 from ...errors import unbound_call
 from ..block import Case, ViewOp, api, apply, op
 from ..block.batching import up
@@ -263,19 +263,17 @@ def T_of(input: Any) -> Any:
     """All dimensions in reverse order."""
     ndim = input._array.ndim
     if ndim not in (0, 2):
-        warnings.warn(
+        warn(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
             "deprecated and it will throw an error in a future release. Consider `x.mT` to "
             "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to "
             "reverse the dimensions of a tensor.",
             UserWarning,
-            stacklevel=3,
         )
     if ndim == 0:
-        warnings.warn(
+        warn(
             "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
             UserWarning,
-            stacklevel=3,
         )
     return apply(Permute, (input,), (tuple(range(ndim))[::-1],))
 
@@ -297,10 +295,9 @@ def mT(input: Any) -> Any:
     torch.Size([5, 3, 2])
     """
     if not input._array.ndim:
-        warnings.warn(
+        warn(
             "Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.",
             UserWarning,
-            stacklevel=3,
         )
         return input
     return matrix_transpose("mT", input)
@@ -315,10 +312,9 @@ def H(input: Any) -> Any:
     """
     ndim = input._array.ndim
     if not ndim:
-        warnings.warn(
+        warn(
             "Tensor.H is deprecated on 0-D tensors. Consider using x.conj().",
             UserWarning,
-            stacklevel=3,
         )
         return conjugated(input)
     if ndim != 2:
@@ -352,10 +348,9 @@ def mH(input: Any) -> Any:
 def adjoint_named(name: str, input: Any) -> Any:
     if not input._array.ndim:
         shown = name if name == "adjoint()" else f"Tensor.{name}"
-        warnings.warn(
+        warn(
             f"{shown} is deprecated on 0-D tensors. Consider using x.conj().",
             UserWarning,
-            stacklevel=4,
         )
         return conjugated(input)
     return conjugated(matrix_transpose(name, input))

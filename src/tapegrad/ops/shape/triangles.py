@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import wrap
 from ...core.dispatch import apply
+from ...core.warned import warn
 from ..block import Case, api, op
 from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw
@@ -147,11 +147,10 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
-        warnings.warn(
+        warn(
             "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
             "argument.",
             UserWarning,
-            stacklevel=3,
         )
     elif indexing not in ("ij", "xy"):
         raise RuntimeError(

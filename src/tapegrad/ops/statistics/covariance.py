@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import physical_array
+from ...core.warned import warn
 from ..block import APIS, Case, api
 from ..block.samples import Draw, Index
 from ..linalg.matrices import tensor_array
@@ -105,11 +105,10 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if aweights is not None and correction != 0:
         freedom = total - correction * (weights * aweights).sum() / total
     if is_used_up(freedom):
-        warnings.warn(
+        warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
             "of observations.",
             UserWarning,
-            stacklevel=3,
         )
         freedom = freedom.clamp(min=0) if isinstance(freedom, TensorBase) else 0
     centred = rows - mean.unsqueeze(1)

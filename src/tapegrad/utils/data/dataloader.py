@@ -8,7 +8,6 @@ import math
 import multiprocessing
 import multiprocessing.context
 import os
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import tapegrad as tg
 
+from ...core.warned import warn
 from ._utils.collate import default_collate, default_convert
 from ._utils.errors import ExceptionWrapper
 from ._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
@@ -273,11 +273,10 @@ class DataLoader(Generic[_T_co]):
                 f"Our suggested max number of worker in current system is {limit}{note}, which is "
                 "smaller than what this DataLoader is going to create."
             )
-        warnings.warn(
+        warn(
             f"This DataLoader will create {self.num_workers} worker processes in total. {advice} "
             "Please be aware that excessive worker creation might get DataLoader running slow or "
             "even freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
-            stacklevel=3,
         )
 
 
@@ -382,7 +381,7 @@ class _BaseDataLoaderIter:
                 "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for "
                 "examples."
             )
-        warnings.warn(message, stacklevel=3)
+        warn(message)
 
     def __len__(self) -> int:
         return len(self._index_sampler)
@@ -393,17 +392,15 @@ class _BaseDataLoaderIter:
 
 def _can_pin(device: str) -> bool:
     if device:
-        warnings.warn(
+        warn(
             "pin_memory_device is deprecated, the current accelerator will be used as the device,"
             f"ignore pin_memory_device='{device}'.",
-            stacklevel=5,
         )
     if tg.cuda.is_available():
         return True
-    warnings.warn(
+    warn(
         "'pin_memory' argument is set as true but no accelerator is found, then device pinned "
         "memory won't be used.",
-        stacklevel=5,
     )
     return False
 

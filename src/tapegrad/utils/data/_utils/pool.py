@@ -6,12 +6,12 @@ import os
 import pickle
 import signal
 import time
-import warnings
 from collections.abc import Iterable
 from multiprocessing import util
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from ....core.warned import warn
 from .transfer import hang_up, receive
 from .worker import MP_STATUS_CHECK_INTERVAL, Job, _worker_loop
 
@@ -62,7 +62,7 @@ class Pool:
         try:
             process.start()
         except (TypeError, AttributeError, pickle.PicklingError):
-            warnings.warn(PICKLE_WARNING, stacklevel=6)
+            warn(PICKLE_WARNING)
             raise
         finally:
             theirs.close()
