@@ -27,6 +27,7 @@ LAYERS = {
     """,
     "tensors without ops": """
         core.base core.is_array core.modes core.op core.strides core.thread_modes core.locks
+        core.warned
     """,
     "errors": "errors",
     "core": "core",

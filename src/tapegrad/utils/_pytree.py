@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import json
 import types
+import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..core.warned import warn
 from ._pytree_nodes import (  # noqa: F401  libraries import PyTorch's private names from here
     BUILTIN_TYPES,
     SERIALIZED,
@@ -151,10 +151,11 @@ class TreeSpec:
 
     @property
     def children_specs(self) -> list[TreeSpec]:
-        warn(
+        warnings.warn(
             "`treespec.children_specs` is deprecated. Use `treespec.child(index)` to access a "
             "single child, or `treespec.children()` to get all children.",
             FutureWarning,
+            stacklevel=2,
         )
         return self._children
 

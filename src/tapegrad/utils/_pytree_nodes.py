@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..core.named_results import ReturnType
 from ..core.size import Size
-from ..core.warned import warn
 
 FlattenFunc = Callable[[Any], tuple[list[Any], Any]]
 UnflattenFunc = Callable[[Iterable[Any], Any], Any]
@@ -138,14 +138,16 @@ def _register_pytree_node(
     cls: Any, flatten_fn: FlattenFunc, unflatten_fn: UnflattenFunc, **options: Any
 ) -> None:
     """The older name of `register_pytree_node`."""
-    warn(
+    warnings.warn(
         "`torch.utils._pytree._register_pytree_node` is deprecated. Please use "
         "`torch.utils._pytree.register_pytree_node` instead.",
         FutureWarning,
+        stacklevel=2,
     )
     if cls in SUPPORTED_NODES:
-        warn(
+        warnings.warn(
             f"{cls} is already registered as pytree node. Overwriting the previous registration.",
+            stacklevel=2,
         )
         del SUPPORTED_NODES[cls]
     register_pytree_node(cls, flatten_fn, unflatten_fn, **options)

@@ -14,8 +14,6 @@ from typing import Any
 
 from numpy._core._multiarray_umath import __cpu_features__ as _features
 
-from ...core.warned import warn
-
 
 def _load() -> tuple[Any, str]:
     """The module, and why there is none."""
@@ -36,11 +34,12 @@ def _load() -> tuple[Any, str]:
         return None, "not built"
     except ImportError as error:
         reason = f"built, but they cannot be loaded: {error}"
-        warn(
+        warnings.warn(
             f"tapegrad's kernels in C were {reason}\nEverything works without them, on NumPy, "
             "several times slower. `pip install --force-reinstall --no-cache-dir tapegrad` builds "
             "or fetches them for this Python and NumPy.",
             RuntimeWarning,
+            stacklevel=2,
         )
         return None, reason
     return kernels, ""
