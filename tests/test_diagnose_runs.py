@@ -102,6 +102,21 @@ def test_a_program_is_the_same_as_itself(base, tmp_path):
     assert not found.alone
 
 
+def test_what_comes_from_a_module_is_no_data():
+    def program(factor, data):
+        def run(recording):
+            tg.manual_seed(0)
+            first, second = nn.Linear(4, 3), nn.Linear(3, 2)
+            x = tg.ones(5, 4) * data
+            second(first(x).mul(factor)).sum().backward()
+
+        return run
+
+    base = in_memory(program(1.0, 1.0))
+    assert not compare(base, in_memory(program(2.0, 1.0))).batches
+    assert "other tensors from step 0" in compare(base, in_memory(program(1.0, 2.0))).batches
+
+
 # ---------------------------------------------------------------------- recording
 
 

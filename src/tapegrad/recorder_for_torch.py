@@ -616,7 +616,7 @@ class record:
         self.path = path
         self.filter = Filter(every, steps, modules)
         self.home = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-        self.mine = os.path.abspath(__file__)
+        self.mine = sys._getframe().f_code.co_filename  # as frames have it, also if it is relative
         self.paths = Paths()
         self.stack: list[Any] = []
         self.cache: dict[int, tuple[Any, int, int]] = {}

@@ -479,7 +479,7 @@ def kind_of(note: Note) -> str:
 
 
 def model_inputs(run: Run) -> list[tuple[int, ...]]:
-    """For each step the hashes of what modules read that no module made."""
+    """For each step the hashes of what modules read that does not come from a module."""
     found = []
     for ops in run.steps:
         made: set[int] = set()
@@ -487,10 +487,10 @@ def model_inputs(run: Run) -> list[tuple[int, ...]]:
         for op in ops:
             if op.phase != "forward":
                 continue
+            read = [v for v in op.read if v is not None]
             if op.module:
-                for v in op.read:
-                    if v is not None and not v.name and v.hash not in made:
-                        given.append(v.hash)
+                given += [v.hash for v in read if not v.name and v.hash not in made]
+            if op.module or any([v.hash in made for v in read]):
                 made |= {v.hash for v in op.made if v is not None}
         found.append(tuple(given))
     return found
