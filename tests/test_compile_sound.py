@@ -892,3 +892,32 @@ def test_a_users_backward_that_only_computes_is_recorded():
         assert torch.equal(once(x), y.grad) and torch.equal(z.grad, y.grad)
     for each in (once, twice):
         assert re.search(r"replayed [3-9] times", torch.compile.explain(each))
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be compiled")
+def test_a_large_buffer_that_a_piece_writes_keeps_its_values():
+    """Memory of a recording is given back before calls that are compared with it."""
+
+    def make(compile):
+        torch.manual_seed(0)
+        layer, keys, seen = torch.nn.Linear(64, 128), torch.zeros(256, 128), []
+
+        @compile
+        def step(x):
+            layer.zero_grad()
+            k = layer(x)
+            seen.append(x.shape)  # which cuts the function in two
+            loss = (k + 0.1 * keys).sin().mean()
+            loss.backward()
+            with torch.no_grad():
+                keys.mul_(0.9).add_(k, alpha=0.1)
+            return loss.detach()
+
+        return step, keys
+
+    eager, expected = make(lambda f: f)
+    compiled, keys = make(torch.compile)
+    for i in range(14):
+        x = torch.randn(256, 64, generator=torch.Generator().manual_seed(i))
+        torch.testing.assert_close(compiled(x), eager(x))
+        torch.testing.assert_close(keys, expected)

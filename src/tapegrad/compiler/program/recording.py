@@ -199,8 +199,9 @@ class Recording:
         fills = [*needed, *[step for each in passes for step in each.steps]]
         filled = {id(memory(x)) for step in fills for x in step.made}
         filled -= {id(r.owner) for r in made}  # soon somebody else's
+        # Not what was there before and is written in place, such as a buffer: it keeps its values.
         self.filled = weakref.WeakValueDictionary(
-            {key: owner for key, owner in owners.items() if key in filled}
+            {key: owner for key, owner in self.memory.items() if key in filled}
         )
 
     def suits(self, args: Any) -> bool:
