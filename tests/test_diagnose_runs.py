@@ -448,6 +448,9 @@ def test_every_truncation_and_random_damage_is_refused_or_read():
     for end in range(0, len(data), 97):
         with pytest.raises(BadRun):
             read_run(io.BytesIO(data[:end]))
+    for kind in (b"HEAD", b"STRS", b"BODY", b"DONE"):  # letters, which no sum protects
+        with pytest.raises(BadRun):
+            read_run(io.BytesIO(data.replace(kind, kind[:3] + b"x", 1)))
     rng = np.random.default_rng(0)
     for _ in range(200):
         bad = bytearray(data)
@@ -630,3 +633,36 @@ def test_same():
         diagnose.same(f, None)
     with pytest.raises(ValueError, match="'rtol' and 'atol'"):
         diagnose.same(f, f, x, rtol=1.0)
+
+
+def test_what_is_in_empty_memory_is_no_difference():
+    def fill(junk):
+        def run(_):
+            weight = tg.ones(3, requires_grad=True)
+            rows = tg.empty(4, 3)
+            rows.detach().numpy()[:] = junk  # as the memory of an earlier tensor may be
+            for i in range(4):
+                rows[i] = tg.arange(3.0) * i
+            order = tg.empty(4, dtype=tg.int64)
+            order.numpy()[:] = junk
+            order.scatter_(0, tg.tensor([2, 0, 3, 1]), tg.arange(4))
+            (rows[order] * weight).sum().backward()
+
+        return run
+
+    found = compare(in_memory(fill(1)), in_memory(fill(2)))
+    assert found.same, str(Text(found))
+
+
+def test_memory_that_is_read_before_it_is_written_is_a_difference():
+    def read(junk):
+        def run(_):
+            rows = tg.empty(4, 3)
+            rows.numpy()[:] = junk
+            rows[0] = 1.0
+            rows.sum()
+
+        return run
+
+    found = compare(in_memory(read(1)), in_memory(read(2)))
+    assert found.cause is not None and found.cause.a.name == "sum"
