@@ -171,7 +171,8 @@ def test_what_is_recorded():
     assert step.arguments == "lr=0.1, momentum=0.9"
     assert step.read[0].name == "2.bias"
     texts = [note.text for note in run.notes]
-    assert texts == ["manual_seed(0)", "SGD(lr=0.1, momentum=0.9)"]
+    assert texts[:2] == ["manual_seed(0)", "SGD(lr=0.1, momentum=0.9)"]
+    assert texts[2:] == ["SGD.zero_grad()"] * 2
 
 
 def test_filters():
@@ -666,3 +667,57 @@ def test_memory_that_is_read_before_it_is_written_is_a_difference():
 
     found = compare(in_memory(read(1)), in_memory(read(2)))
     assert found.cause is not None and found.cause.a.name == "sum"
+
+
+def test_a_missing_zero_grad_is_named(tmp_path):
+    text = """
+import torch
+weight = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.Adam([weight], lr=0.1)
+for step in range(3):
+    (weight * torch.arange(3.0)).square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    ours = recorded(text, tmp_path / "a.py")
+    theirs = recorded(text.replace("    optimizer.zero_grad()\n", ""), tmp_path / "b.py")
+    found = compare(ours, theirs)
+    assert found.cause.lines()[0][1].text == "optimizer.zero_grad()"
+
+
+def test_a_missing_create_graph_is_named(tmp_path):
+    text = """
+import torch
+weight = torch.arange(3.0).requires_grad_()
+for step in range(2):
+    inner = (weight ** 3).sum()
+    (slope,) = torch.autograd.grad(inner, weight, create_graph=True)
+    (weight - 0.1 * slope).square().sum().backward()
+"""
+    ours = recorded(text, tmp_path / "a.py")
+    theirs = recorded(text.replace(", create_graph=True", ""), tmp_path / "b.py")
+    assert "create_graph=True" in compare(ours, theirs).cause.lines()[0][1].text
+
+
+def test_ops_that_replace_each_other_at_the_end_do_not_agree():
+    ours = in_memory(lambda _: tg.softmax(tg.arange(3.0), 0))
+    theirs = in_memory(lambda _: tg.log_softmax(tg.arange(3.0), 0))
+    told = str(Text(compare(ours, theirs)))
+    assert "output 0 differs" in told and "agree nevertheless" not in told
+
+
+def test_roundings_that_adam_makes_large_are_no_cause():
+    def train(noise):
+        def run(_):
+            weight = tg.ones(4, requires_grad=True)
+            optimizer = optim.Adam([weight], lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                (weight * tg.tensor([1.0, 2.0, 3.0, noise])).sum().backward()
+                optimizer.step()
+
+        return run
+
+    found = compare(in_memory(train(1e-7)), in_memory(train(-1e-7)), rtol=1e-5, atol=1e-5)
+    assert found.cause is None and found.drift.kind == "drift"
+    assert "all but zero" in str(Text(found))

@@ -489,6 +489,9 @@ class Notes:
         self.wrap(library.nn.Module, "requires_grad_", self.of_requires_grad)
         self.wrap(library.Tensor, "requires_grad_", self.of_requires_grad)
         self.wrap(library.optim.Optimizer, "__init__", self.of_optimizer)
+        for owner in (library.optim.Optimizer, library.nn.Module):
+            self.wrap(owner, "zero_grad", self.of_zero_grad)
+        self.wrap(library.autograd, "grad", self.of_grad, early=True)
         schedules = library.optim.lr_scheduler
         for kind in (schedules.LRScheduler, schedules.ReduceLROnPlateau):
             if "step" in vars(kind):
@@ -504,12 +507,18 @@ class Notes:
             else:
                 setattr(owner, name, before)
 
-    def wrap(self, owner: Any, name: str, spell: Any) -> None:
+    def wrap(self, owner: Any, name: str, spell: Any, early: bool = False) -> None:
+        """Make a function tell its calls, before they run or after; no text, no note."""
         original = getattr(owner, name)
         self.undo.append((owner, name, vars(owner).get(name)))
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
+            if early:
+                text = spell(args, kwargs)
+                if text and not self.depth:
+                    self.tell(text)
+                return original(*args, **kwargs)
             self.depth += 1
             try:
                 result = original(*args, **kwargs)
@@ -542,6 +551,15 @@ class Notes:
     def of_requires_grad(args: Any, kwargs: Any) -> str:
         wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
         return f"requires_grad_({wanted})"
+
+    @staticmethod
+    def of_zero_grad(args: Any, kwargs: Any) -> str:
+        return f"{type(args[0]).__name__}.zero_grad()"
+
+    @staticmethod
+    def of_grad(args: Any, kwargs: Any) -> str:
+        wanted = args[4] if len(args) > 4 else kwargs.get("create_graph", False)
+        return "grad(create_graph=True)" if wanted else ""
 
     @staticmethod
     def of_autocast(args: Any, kwargs: Any) -> str:

@@ -133,8 +133,8 @@ class Recorder(OpMode):
         self.step_number = 0
         self.wanted = chosen.wants_step(0)
         self.began: set[int] = set()
-        # Memory that `empty` gave and that nobody has read yet, by the ids of its arrays: what is in
-        # it is chance, and rows that are written one by one do not change that.
+        # Memory that `empty` gave and that nobody has read yet, by the ids of its arrays: what is
+        # in it is chance, and rows that are written one by one do not change that.
         self.unset: dict[int, Any] = {}
         self.position = random_position()  # of the random stream, after the last op that drew
         self.pending: list[Any] = []  # optimizers that are in their step
