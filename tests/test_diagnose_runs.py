@@ -721,3 +721,28 @@ def test_roundings_that_adam_makes_large_are_no_cause():
     found = compare(in_memory(train(1e-7)), in_memory(train(-1e-7)), rtol=1e-5, atol=1e-5)
     assert found.cause is None and found.drift.kind == "drift"
     assert "all but zero" in str(Text(found))
+
+
+def test_a_script_that_is_not_there_leaves_the_recording_alone(tmp_path, capsys):
+    file = tmp_path / "run.tgr"
+    file.write_bytes(b"kept")
+    assert main(["record", "-o", str(file), str(tmp_path / "absent.py")]) == 2
+    assert "absent.py: No such file" in capsys.readouterr().err
+    assert file.read_bytes() == b"kept"
+
+
+def test_a_range_without_steps_is_refused(tmp_path, capsys):
+    script = tmp_path / "a.py"
+    script.write_text("")
+    assert main(["record", "--steps", "5:2", str(script)]) == 2
+    assert "has no step" in capsys.readouterr().err
+
+
+def test_nan_of_the_data_is_told_apart_from_one_that_a_node_makes():
+    weight = tg.ones(2, requires_grad=True)
+    data = tg.tensor([float("nan"), 1.0])
+    birth = diagnose.first_nonfinite(lambda: (data * weight).sum().backward())
+    assert birth.was_given and "came with the data" in str(birth)
+    zero = tg.zeros(2, requires_grad=True)
+    birth = diagnose.first_nonfinite(lambda: zero.sqrt().sum().backward())
+    assert not birth.was_given
