@@ -746,3 +746,21 @@ def test_nan_of_the_data_is_told_apart_from_one_that_a_node_makes():
     zero = tg.zeros(2, requires_grad=True)
     birth = diagnose.first_nonfinite(lambda: zero.sqrt().sum().backward())
     assert not birth.was_given
+
+
+def test_an_option_is_named_although_the_first_steps_were_left_out():
+    def train(rate):
+        def run(_):
+            weight = tg.ones(2, requires_grad=True)
+            optimizer = optim.SGD([weight], lr=rate)
+            for _ in range(4):
+                optimizer.zero_grad()
+                weight.square().sum().backward()
+                optimizer.step()
+
+        return run
+
+    ours, theirs = [in_memory(train(rate), steps=range(2, 4)) for rate in (0.1, 0.2)]
+    found = compare(ours, theirs)
+    assert found.cause.step == 2
+    assert [note.text for note in found.cause.notes[0]] == ["SGD(lr=0.1)", "SGD(lr=0.2)"]
