@@ -764,3 +764,18 @@ def test_an_option_is_named_although_the_first_steps_were_left_out():
     found = compare(ours, theirs)
     assert found.cause.step == 2
     assert [note.text for note in found.cause.notes[0]] == ["SGD(lr=0.1)", "SGD(lr=0.2)"]
+
+
+def test_the_loader_that_shuffles_is_named(tmp_path):
+    text = """
+import torch
+from torch import utils
+torch.manual_seed(0)
+data = utils.data.TensorDataset(torch.arange(8.0))
+loader = utils.data.DataLoader(data, batch_size=2, shuffle=True)
+for (x,) in loader:
+    x.sum()
+"""
+    ours = recorded(text, tmp_path / "a.py")
+    theirs = recorded(text.replace(", shuffle=True", ""), tmp_path / "b.py")
+    assert "utils.data.DataLoader(" in compare(ours, theirs).cause.lines()[0][1].text

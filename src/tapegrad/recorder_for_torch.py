@@ -489,6 +489,7 @@ class Notes:
         self.wrap(library.nn.Module, "requires_grad_", self.of_requires_grad)
         self.wrap(library.Tensor, "requires_grad_", self.of_requires_grad)
         self.wrap(library.optim.Optimizer, "__init__", self.of_optimizer)
+        self.wrap(library.utils.data.DataLoader, "__init__", self.of_loader)
         for owner in (library.optim.Optimizer, library.nn.Module):
             self.wrap(owner, "zero_grad", self.of_zero_grad)
         self.wrap(library.autograd, "grad", self.of_grad, early=True)
@@ -551,6 +552,13 @@ class Notes:
     def of_requires_grad(args: Any, kwargs: Any) -> str:
         wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
         return f"requires_grad_({wanted})"
+
+    @staticmethod
+    def of_loader(args: Any, kwargs: Any) -> str:
+        loader = args[0]
+        order = type(getattr(loader, "sampler", None)).__name__
+        told = f"batch_size={loader.batch_size}, sampler={order}, drop_last={loader.drop_last}"
+        return f"DataLoader({told})"
 
     @staticmethod
     def of_zero_grad(args: Any, kwargs: Any) -> str:
