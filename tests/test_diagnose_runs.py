@@ -171,7 +171,8 @@ def test_what_is_recorded():
     assert step.arguments == "lr=0.1, momentum=0.9"
     assert step.read[0].name == "2.bias"
     texts = [note.text for note in run.notes]
-    assert texts == ["manual_seed(0)", "SGD(lr=0.1, momentum=0.9)"]
+    assert texts[:2] == ["manual_seed(0)", "SGD(lr=0.1, momentum=0.9)"]
+    assert texts[2:] == ["SGD.zero_grad()"] * 2
 
 
 def test_filters():
@@ -448,6 +449,9 @@ def test_every_truncation_and_random_damage_is_refused_or_read():
     for end in range(0, len(data), 97):
         with pytest.raises(BadRun):
             read_run(io.BytesIO(data[:end]))
+    for kind in (b"HEAD", b"STRS", b"BODY", b"DONE"):  # letters, which no sum protects
+        with pytest.raises(BadRun):
+            read_run(io.BytesIO(data.replace(kind, kind[:3] + b"x", 1)))
     rng = np.random.default_rng(0)
     for _ in range(200):
         bad = bytearray(data)
@@ -630,3 +634,148 @@ def test_same():
         diagnose.same(f, None)
     with pytest.raises(ValueError, match="'rtol' and 'atol'"):
         diagnose.same(f, f, x, rtol=1.0)
+
+
+def test_what_is_in_empty_memory_is_no_difference():
+    def fill(junk):
+        def run(_):
+            weight = tg.ones(3, requires_grad=True)
+            rows = tg.empty(4, 3)
+            rows.detach().numpy()[:] = junk  # as the memory of an earlier tensor may be
+            for i in range(4):
+                rows[i] = tg.arange(3.0) * i
+            order = tg.empty(4, dtype=tg.int64)
+            order.numpy()[:] = junk
+            order.scatter_(0, tg.tensor([2, 0, 3, 1]), tg.arange(4))
+            (rows[order] * weight).sum().backward()
+
+        return run
+
+    found = compare(in_memory(fill(1)), in_memory(fill(2)))
+    assert found.same, str(Text(found))
+
+
+def test_memory_that_is_read_before_it_is_written_is_a_difference():
+    def read(junk):
+        def run(_):
+            rows = tg.empty(4, 3)
+            rows.numpy()[:] = junk
+            rows[0] = 1.0
+            rows.sum()
+
+        return run
+
+    found = compare(in_memory(read(1)), in_memory(read(2)))
+    assert found.cause is not None and found.cause.a.name == "sum"
+
+
+def test_a_missing_zero_grad_is_named(tmp_path):
+    text = """
+import torch
+weight = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.Adam([weight], lr=0.1)
+for step in range(3):
+    (weight * torch.arange(3.0)).square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    ours = recorded(text, tmp_path / "a.py")
+    theirs = recorded(text.replace("    optimizer.zero_grad()\n", ""), tmp_path / "b.py")
+    found = compare(ours, theirs)
+    assert found.cause.lines()[0][1].text == "optimizer.zero_grad()"
+
+
+def test_a_missing_create_graph_is_named(tmp_path):
+    text = """
+import torch
+weight = torch.arange(3.0).requires_grad_()
+for step in range(2):
+    inner = (weight ** 3).sum()
+    (slope,) = torch.autograd.grad(inner, weight, create_graph=True)
+    (weight - 0.1 * slope).square().sum().backward()
+"""
+    ours = recorded(text, tmp_path / "a.py")
+    theirs = recorded(text.replace(", create_graph=True", ""), tmp_path / "b.py")
+    assert "create_graph=True" in compare(ours, theirs).cause.lines()[0][1].text
+
+
+def test_ops_that_replace_each_other_at_the_end_do_not_agree():
+    ours = in_memory(lambda _: tg.softmax(tg.arange(3.0), 0))
+    theirs = in_memory(lambda _: tg.log_softmax(tg.arange(3.0), 0))
+    told = str(Text(compare(ours, theirs)))
+    assert "output 0 differs" in told and "agree nevertheless" not in told
+
+
+def test_roundings_that_adam_makes_large_are_no_cause():
+    def train(noise):
+        def run(_):
+            weight = tg.ones(4, requires_grad=True)
+            optimizer = optim.Adam([weight], lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                (weight * tg.tensor([1.0, 2.0, 3.0, noise])).sum().backward()
+                optimizer.step()
+
+        return run
+
+    found = compare(in_memory(train(1e-7)), in_memory(train(-1e-7)), rtol=1e-5, atol=1e-5)
+    assert found.cause is None and found.drift.kind == "drift"
+    assert "all but zero" in str(Text(found))
+
+
+def test_a_script_that_is_not_there_leaves_the_recording_alone(tmp_path, capsys):
+    file = tmp_path / "run.tgr"
+    file.write_bytes(b"kept")
+    assert main(["record", "-o", str(file), str(tmp_path / "absent.py")]) == 2
+    assert "absent.py: No such file" in capsys.readouterr().err
+    assert file.read_bytes() == b"kept"
+
+
+def test_a_range_without_steps_is_refused(tmp_path, capsys):
+    script = tmp_path / "a.py"
+    script.write_text("")
+    assert main(["record", "--steps", "5:2", str(script)]) == 2
+    assert "has no step" in capsys.readouterr().err
+
+
+def test_nan_of_the_data_is_told_apart_from_one_that_a_node_makes():
+    weight = tg.ones(2, requires_grad=True)
+    data = tg.tensor([float("nan"), 1.0])
+    birth = diagnose.first_nonfinite(lambda: (data * weight).sum().backward())
+    assert birth.was_given and "came with the data" in str(birth)
+    zero = tg.zeros(2, requires_grad=True)
+    birth = diagnose.first_nonfinite(lambda: zero.sqrt().sum().backward())
+    assert not birth.was_given
+
+
+def test_an_option_is_named_although_the_first_steps_were_left_out():
+    def train(rate):
+        def run(_):
+            weight = tg.ones(2, requires_grad=True)
+            optimizer = optim.SGD([weight], lr=rate)
+            for _ in range(4):
+                optimizer.zero_grad()
+                weight.square().sum().backward()
+                optimizer.step()
+
+        return run
+
+    ours, theirs = [in_memory(train(rate), steps=range(2, 4)) for rate in (0.1, 0.2)]
+    found = compare(ours, theirs)
+    assert found.cause.step == 2
+    assert [note.text for note in found.cause.notes[0]] == ["SGD(lr=0.1)", "SGD(lr=0.2)"]
+
+
+def test_the_loader_that_shuffles_is_named(tmp_path):
+    text = """
+import torch
+from torch import utils
+torch.manual_seed(0)
+data = utils.data.TensorDataset(torch.arange(8.0))
+loader = utils.data.DataLoader(data, batch_size=2, shuffle=True)
+for (x,) in loader:
+    x.sum()
+"""
+    ours = recorded(text, tmp_path / "a.py")
+    theirs = recorded(text.replace(", shuffle=True", ""), tmp_path / "b.py")
+    assert "utils.data.DataLoader(" in compare(ours, theirs).cause.lines()[0][1].text

@@ -489,6 +489,10 @@ class Notes:
         self.wrap(library.nn.Module, "requires_grad_", self.of_requires_grad)
         self.wrap(library.Tensor, "requires_grad_", self.of_requires_grad)
         self.wrap(library.optim.Optimizer, "__init__", self.of_optimizer)
+        self.wrap(library.utils.data.DataLoader, "__init__", self.of_loader)
+        for owner in (library.optim.Optimizer, library.nn.Module):
+            self.wrap(owner, "zero_grad", self.of_zero_grad)
+        self.wrap(library.autograd, "grad", self.of_grad, early=True)
         schedules = library.optim.lr_scheduler
         for kind in (schedules.LRScheduler, schedules.ReduceLROnPlateau):
             if "step" in vars(kind):
@@ -504,12 +508,18 @@ class Notes:
             else:
                 setattr(owner, name, before)
 
-    def wrap(self, owner: Any, name: str, spell: Any) -> None:
+    def wrap(self, owner: Any, name: str, spell: Any, early: bool = False) -> None:
+        """Make a function tell its calls, before they run or after; no text, no note."""
         original = getattr(owner, name)
         self.undo.append((owner, name, vars(owner).get(name)))
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
+            if early:
+                text = spell(args, kwargs)
+                if text and not self.depth:
+                    self.tell(text)
+                return original(*args, **kwargs)
             self.depth += 1
             try:
                 result = original(*args, **kwargs)
@@ -542,6 +552,22 @@ class Notes:
     def of_requires_grad(args: Any, kwargs: Any) -> str:
         wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
         return f"requires_grad_({wanted})"
+
+    @staticmethod
+    def of_loader(args: Any, kwargs: Any) -> str:
+        loader = args[0]
+        order = type(getattr(loader, "sampler", None)).__name__
+        told = f"batch_size={loader.batch_size}, sampler={order}, drop_last={loader.drop_last}"
+        return f"DataLoader({told})"
+
+    @staticmethod
+    def of_zero_grad(args: Any, kwargs: Any) -> str:
+        return f"{type(args[0]).__name__}.zero_grad()"
+
+    @staticmethod
+    def of_grad(args: Any, kwargs: Any) -> str:
+        wanted = args[4] if len(args) > 4 else kwargs.get("create_graph", False)
+        return "grad(create_graph=True)" if wanted else ""
 
     @staticmethod
     def of_autocast(args: Any, kwargs: Any) -> str:
@@ -620,6 +646,9 @@ class record:
         self.paths = Paths()
         self.stack: list[Any] = []
         self.cache: dict[int, tuple[Any, int, int]] = {}
+        # Memory that `empty` gave and that nobody has read yet, by its address: what is in it is
+        # chance, and rows that are written one by one do not change that.
+        self.unset: dict[int, Any] = {}
         self.whats: dict[Any, int] = {}
         self.spots: dict[int, tuple[int, int]] = {}  # a node's number: its line and module
         self.step_number = 0
@@ -729,8 +758,47 @@ class record:
 
     # ---- values
 
+    def is_unset(self, t: Any) -> bool:
+        """Whether what is in a tensor is chance: memory of `empty`, not written or not wholly."""
+        if t.layout is not self.torch.strided:
+            return False
+        try:
+            known = self.unset.get(t.untyped_storage()._cdata)
+        except (RuntimeError, NotImplementedError):  # a tensor that has no memory
+            return False
+        return known is not None
+
+    def settle(self, tensors: Any, results: Any = ()) -> None:
+        """Tensors are read by what makes no view of them: from now on their values count."""
+        for t in tensors:
+            if self.is_unset(t):
+                key = t.untyped_storage()._cdata
+                views = [r for r in results if self.is_unset(r)]
+                if not any([r.untyped_storage()._cdata == key for r in views]):
+                    del self.unset[key]
+
+    def written(self, name: str, target: Any) -> None:
+        """A tensor was written; all of its memory, if an op that overwrites did it."""
+        if name in OVERWRITES and self.is_unset(target):
+            storage = target.untyped_storage()
+            if storage.nbytes() == target.numel() * target.element_size():
+                del self.unset[storage._cdata]
+
+    def remember_unset(self, tensors: Any) -> None:
+        """`empty` gave memory. A weak reference keeps its address from being given again."""
+        self.unset = {k: v for k, v in self.unset.items() if not v.expired()}
+        reductions = importlib.import_module("torch.multiprocessing.reductions")
+        for t in tensors:
+            try:
+                kept = reductions.StorageWeakRef(t.untyped_storage())
+            except (RuntimeError, NotImplementedError):  # a tensor that has no memory
+                continue
+            self.unset[kept.cdata] = kept
+
     def value(self, t: Any) -> int:
         """The number of a tensor's value; computed once while nothing is written."""
+        if self.unset and self.is_unset(t):
+            return NONE
         known = self.cache.get(id(t))
         if known is not None and known[0]() is t and known[1] == version_of(t):
             return known[2]
@@ -782,7 +850,10 @@ class record:
         flags = WRITES if func._schema.is_mutable else 0
         if torch.Tag.nondeterministic_seeded in func.tags:
             flags |= RANDOM_OP
-        given = self.tensors((args, kwargs))
+        given = self.tensors((args, {k: v for k, v in kwargs.items() if k != "out"}))
+        if self.unset and flags & WRITES:
+            self.settle(self.tensors(kwargs.get("out")))  # it is overwritten
+            self.settle(given[1:], given[:1])
         read = [self.value(t) for t in (given[1:] if name in OVERWRITES else given)]
         if torch.is_grad_enabled():
             # The node of this op is the newest; ops inside of it come later and have none.
@@ -791,6 +862,13 @@ class record:
         if flags & WRITES:
             self.cache.clear()
         results = [] if name in UNDEFINED else self.tensors(out)[: RESULTS.get(name)]
+        if name in UNDEFINED and not flags & WRITES:
+            self.remember_unset(self.tensors(out))
+        elif self.unset and flags & WRITES and given:
+            self.written(name, given[0])
+        elif self.unset:
+            self.settle(given, results)
+            read = [self.value(t) for t in given]
         made = [self.value(t) for t in results]
         told = spelled_arguments((args, kwargs), lambda v: isinstance(v, torch.Tensor))
         where = line, module, self.stream.text(told)
@@ -886,6 +964,8 @@ class record:
                 for p in group["params"]:
                     if p.grad is None:
                         continue
+                    if self.unset:
+                        self.settle((p, p.grad))
                     read = [self.value(p), self.value(p.grad)]
                     if first:
                         read += [self.value(t) for t in self.tensors(optimizer.state.get(p, {}))]

@@ -118,3 +118,32 @@ def test_an_op_runs_again_under_both(tmp_path):
     lines = replay(path)
     assert lines[-2].partition(": ")[2] == lines[-1].partition(": ")[2]
     assert lines[-1] == "torch: float32[3] nothing finite, 3 NaN, 0 infinite"
+
+
+PACKED = """
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence
+torch.manual_seed(0)
+rnn = torch.nn.GRU(3, 4, batch_first=True, bidirectional=True)
+rows = torch.empty(4, 5, 3)
+for i in range(4):
+    rows[i] = torch.arange(15.0).reshape(5, 3) * 0.1 * i
+out = torch.empty(4, 5, 3)
+torch.mul(rows, 0.5, out=out)
+optimizer = torch.optim.SGD(rnn.parameters(), lr=0.1)
+for step in range(2):
+    packed = pack_padded_sequence(out, [3, 5, 2, 4], batch_first=True, enforce_sorted=False)
+    loss = rnn(packed)[0].data.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_packed_sequences_and_empty_memory_are_the_same(tmp_path):
+    theirs = run(PACKED, tmp_path / "a.py", record, "torch")
+    again = run(PACKED, tmp_path / "b.py", record, "torch")
+    text = PACKED.replace("from torch.nn", "from tapegrad.nn")
+    ours = run(text, tmp_path / "c.py", diagnose.record, "tapegrad")
+    for found in (compare(theirs, again), compare(theirs, ours)):
+        assert found.same, str(Text(found))

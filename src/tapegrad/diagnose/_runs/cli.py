@@ -34,6 +34,9 @@ def record_main(args: Sequence[str]) -> int:
     except ValueError as error:
         print(f"usage: {RECORD_USAGE}\n{error}", file=sys.stderr)
         return 2
+    if program[0] != "-m" and not os.path.exists(program[0]):  # a recording is not overwritten
+        print(f"tapegrad record: {program[0]}: No such file or directory", file=sys.stderr)
+        return 2
     from .nonfinite import NonfiniteError
     from .recorder import record
 
@@ -110,6 +113,8 @@ def step_range(text: str | None) -> Any:
         return number("--steps", text)
     if not first.isdigit() or not last.isdigit():
         raise ValueError(f"--steps must be N or A:B, not {text!r}")
+    if int(first) >= int(last):
+        raise ValueError(f"--steps {text} has no step: A must be less than B")
     return range(int(first), int(last))
 
 

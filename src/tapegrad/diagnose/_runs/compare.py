@@ -8,6 +8,7 @@ an op that exists on one side only, another tensor, or nobody, as with parameter
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,10 @@ from .differ import EPSILON, SAME, Difference, Tolerance, agree, difference
 from .reader import Line, Note, Op, Run, Value
 
 CUTS = ("detach", "detach_", "alias")
+# Optimizers that divide a gradient by its own size: of one that is all but zero, the rounding
+# decides about a whole step.
+NORMALISING = ("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam")
+NORMALISING += ("RMSprop", "Rprop", "SparseAdam")
 JUMP = 16  # a cause makes a difference this much larger than those of its inputs
 
 
@@ -186,6 +191,8 @@ class Comparison:
         if self.cause is not None:
             return largest
         inputs = self.zipped(a.read, b.read)
+        if self.crosses and not inputs and any(a.read) and any(b.read):
+            return 0.0  # nothing that they read has one shape: they are not the same op
         bad = [i for i, (va, vb) in enumerate(inputs) if not agree(va, vb, self.tolerance)]
         wrong = [i for i, (va, vb) in enumerate(outputs) if not agree(va, vb, self.tolerance)]
         if not self.crosses and len(a.made) != len(b.made):
@@ -245,18 +252,39 @@ class Comparison:
             cause.kind = "gradient"
         elif va is not None and vb is not None and va.dtype != vb.dtype:
             cause.kind = "dtype"
-        elif not self.tolerance.bits and found is not None and self.grew(found, va, inputs):
+        elif not self.tolerance.bits and found is not None and self.is_drift(a, found, va, inputs):
             cause.kind = "drift"
             self.remember_drift(outputs)
             self.drift = self.drift or cause
             return
         self.cause = cause
 
+    def is_drift(self, op: Op, found: Difference, v: Any, inputs: Any) -> bool:
+        """Whether roundings made a difference, which no single op did."""
+        if self.drift is not None and op.phase != "forward":
+            return True  # a node may have kept values that drifted, which are not its inputs
+        return self.grew(found, v, inputs) or self.is_rounding_of_step(op, found, v, inputs)
+
     def grew(self, found: Difference, v: Any, inputs: list[tuple[Any, Any]]) -> bool:
         """Whether a difference is that of the inputs, a little larger."""
         gaps = [difference(x, y).relative for x, y in inputs if x is not None and y is not None]
         least = 8 * EPSILON.get(v.dtype, 0.0)
         return found.relative <= JUMP * max([*gaps, least])
+
+    @staticmethod
+    def is_rounding_of_step(op: Op, found: Difference, v: Any, inputs: Any) -> bool:
+        """Whether a step of Adam and the like may have made a difference out of roundings."""
+        if op.phase != "optimizer" or op.name.partition(".")[0] not in NORMALISING:
+            return False
+        grads = inputs[1] if len(inputs) > 1 else (None, None)
+        if None in grads or grads[0].hash == grads[1].hash:
+            return False
+        rate = re.match(r"lr=([^,]+)", op.arguments)
+        try:
+            largest = 20 * float(rate[1]) * math.sqrt(v.count) if rate else math.inf
+        except ValueError:  # a tensor
+            largest = math.inf
+        return found.absolute <= largest
 
     def of_inputs(
         self, step: int, a: Op, b: Op, index: int, inputs: list[tuple[Any, Any]]
@@ -388,8 +416,15 @@ class Comparison:
             a = None if i is None else ours[i]
             b = None if j is None else theirs[j]
             if a is None or b is None or a.text != b.text:
-                found.append((a, b))
-        return last_of_each(merged(found))[-3:] if cause.kind not in ("parameters", "data") else []
+                # Gradients that stay add up: that explains values, not what an op does with them.
+                text = (a or b).text  # type: ignore[union-attr]
+                if not text.endswith("zero_grad()") or cause.kind in ("rewired", "sum", "values"):
+                    found.append((a, b))
+        # Data may differ by its loader; by other notes only if steps were left out before it.
+        outside = cause.kind in ("parameters", "data") and all(self.a.steps[: cause.step])
+        if outside:
+            found = [pair for pair in found if "DataLoader" in {kind_of(n) for n in pair if n}]
+        return last_of_each(merged(found))[-3:]
 
     # ------------------------------------------------------------------ what else differs
 
@@ -440,6 +475,13 @@ class Comparison:
             step = min(op.step for op in sides.values())
             kind = "replaced" if len(sides) == 2 else "alone"
             self.cause = Cause(kind, step, sides.get("a"), sides.get("b"), SAME)
+            if kind == "replaced":
+                made = list(zip(sides["a"].made, sides["b"].made, strict=False))
+                for i, (va, vb) in enumerate(made):
+                    if va is not None and vb is not None and not agree(va, vb, self.tolerance):
+                        self.cause.found = difference(va, vb)
+                        self.cause.value, self.cause.where = (va, vb), f"output {i}"
+                        break
         elif len(self.a.steps) != len(self.b.steps):
             step = min(len(self.a.steps), len(self.b.steps))
             longer = self.a if len(self.a.steps) > step else self.b

@@ -42,6 +42,7 @@ class Birth:
     inputs: list[str]
     history: list[tuple[int, float]] = field(default_factory=list)  # step, largest input
     path: str | None = None
+    was_given: bool = False  # an input of the op's forward pass is not finite already
 
     def __str__(self) -> str:
         at = "" if self.line is None else f" at {self.line.file}:{self.line.number}"
@@ -54,6 +55,8 @@ class Birth:
             lines.append(f"    {self.line.text}")
         lines.append(f"  {self.count} of {self.size} values of its result are not finite")
         lines += [f"  input {i}: {told}" for i, told in enumerate(self.inputs)]
+        if self.was_given:
+            lines.append("  an input is not finite already: it came with the data or a constant")
         if self.history:
             told = ", ".join(f"{step}: {value:.3g}" for step, value in self.history)
             lines.append(f"  the largest input of this op by step: {told}")
@@ -222,6 +225,8 @@ class NonfiniteWatch:
             *(what, name, phase, self.recorder.step_number, texts[where[1]], line),
             *(nans + infinities, array.size, [reach(array_of(t)) for t in given]),
         )
+        if phase == "backward":
+            birth.was_given = any([sum(bad_in(array_of(t))) for t in given])
         if call is not None:
             kept = Kept()
             told = call[0] if len(call) == 2 else self.spelled(call, kept)

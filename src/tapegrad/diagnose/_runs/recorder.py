@@ -133,6 +133,9 @@ class Recorder(OpMode):
         self.step_number = 0
         self.wanted = chosen.wants_step(0)
         self.began: set[int] = set()
+        # Memory that `empty` gave and that nobody has read yet, by the ids of its arrays: what is
+        # in it is chance, and rows that are written one by one do not change that.
+        self.unset: dict[int, Any] = {}
         self.position = random_position()  # of the random stream, after the last op that drew
         self.pending: list[Any] = []  # optimizers that are in their step
         self.watch: Any = None  # NonfiniteWatch (nonfinite.py)
@@ -167,6 +170,8 @@ class Recorder(OpMode):
 
     def value(self, t: Any) -> int:
         array = t._array
+        if self.unset and self.is_unset(array):
+            return NONE
         known = self.cache.get(id(array)) or self.named.get(id(array))
         if known is not None and known[0] is array:
             return known[1]
@@ -190,6 +195,31 @@ class Recorder(OpMode):
             # The dtype is held, so that its id stays its own.
             known = self.whats[id(dtype), array.shape] = (what, dtype)
         return self.stream.value(summary(array), known[0], name)
+
+    def is_unset(self, array: Any) -> bool:
+        """Whether what is in an array is chance: memory of `empty`, not written or not wholly."""
+        base = base_of(array)
+        known = self.unset.get(id(base))
+        if known is None:
+            return False
+        if known() is base:
+            return True
+        del self.unset[id(base)]
+        return False
+
+    def settle(self, tensors: Any, results: Any = ()) -> None:
+        """Tensors are read by what makes no view of them: from now on their values count."""
+        for t in tensors:
+            if self.is_unset(t._array):
+                base = base_of(t._array)
+                if not any([base_of(r._array) is base for r in results]):
+                    del self.unset[id(base)]
+
+    def written(self, name: str, target: Any) -> None:
+        """A tensor was written; all of its memory, if an op that overwrites did it."""
+        base = base_of(target._array)
+        if self.is_unset(base) and name in OVERWRITES and base.nbytes == target._array.nbytes:
+            del self.unset[id(base)]
 
     def forget(self) -> None:
         """Memory may have been written: everything is looked at again."""
@@ -217,6 +247,10 @@ class Recorder(OpMode):
         if len(self.cache) > 4096:
             self.cache.clear()  # it holds the arrays that it knows
         out = apply(op, tensors, attrs, watch)
+        if self.unset:
+            given = [t for t in (*tensors, *watch) if isinstance(t, TensorBase)]
+            self.settle(given, [t for t in leaves_of(out) if isinstance(t, TensorBase)])
+            read = [value(t) for t in given]
         if isinstance(out, TensorBase):
             made = [value(out)]
         else:
@@ -259,6 +293,8 @@ class Recorder(OpMode):
                 self.forget()
             return call.again(call.args, call.kwargs)
         given = [t for t in leaves_of((call.args, call.kwargs)) if isinstance(t, TensorBase)]
+        if self.unset and flags & WRITES:
+            self.settle(given[1:], given[:1])
         read = [self.value(t) for t in (given[1:] if spelled in OVERWRITES else given)]
         before = None if self.watch is None else self.watch.before_call(call)
         out = call.again(call.args, call.kwargs)
@@ -266,6 +302,14 @@ class Recorder(OpMode):
             self.forget()
         results = given[:1] if flags & WRITES and out is None else leaves_of(out)
         results = [t for t in results if isinstance(t, TensorBase)]
+        if spelled in UNDEFINED and not flags & WRITES:
+            for t in results:
+                self.unset[id(base_of(t._array))] = weakref.ref(base_of(t._array))
+        elif self.unset and flags & WRITES and given:
+            self.written(spelled, given[0])
+        elif self.unset:
+            self.settle(given, results)
+            read = [self.value(t) for t in given]
         made = [] if spelled in UNDEFINED else [self.value(t) for t in results]
         told = self.stream.text(spelled_arguments((call.args, call.kwargs), is_tensor))
         where = self.line(), module, told
@@ -374,6 +418,8 @@ class Recorder(OpMode):
                     grad = p._gradient
                     if grad is None:
                         continue
+                    if self.unset:
+                        self.settle((p, grad))
                     read = [self.value(p), self.value(grad)]
                     if first:  # afterwards it follows from what was recorded
                         state = leaves_of(optimizer.state.get(p, {}))
@@ -455,6 +501,14 @@ class Recorder(OpMode):
         self.step_number += 1
         self.wanted = self.filter.wants_step(self.step_number)
         self.forget()
+
+
+def base_of(array: Any) -> Any:
+    """The array whose memory an array is a view of."""
+    base = getattr(array, "base", None)
+    while type(base) is np.ndarray:
+        array, base = base, base.base
+    return array
 
 
 def outermost_around(module: Any) -> Any:

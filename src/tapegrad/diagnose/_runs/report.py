@@ -6,7 +6,7 @@ import math
 import textwrap
 from typing import Any
 
-from .compare import Cause, Comparison
+from .compare import NORMALISING, Cause, Comparison
 from .differ import growth, spelled, spelled_value
 from .reader import Note, Op, Run
 
@@ -40,6 +40,9 @@ def headline(found: Comparison) -> str:
     at = f"At step {cause.step}, in the {op.phase}{' pass' if op.phase != 'optimizer' else ''}"
     side = "a" if cause.b is None else "b"
     other = shown(cause.b) if cause.b is not None else ""
+    grew = f"the difference grows past the tolerance at {name}"
+    if op.phase == "optimizer" and op.name.partition(".")[0] in NORMALISING:
+        grew += ", where roundings of gradients that are all but zero become steps"
     agreeing = "has the same inputs and another result"
     told = {
         "op": f"{name} {agreeing}",
@@ -55,7 +58,7 @@ def headline(found: Comparison) -> str:
         "sum": f"{name} is given another gradient, by a sum or a hook",
         "parameters": f"{name} reads a parameter that differed before the recording began",
         "data": f"{name} reads data that differs",
-        "drift": f"the difference grows past the tolerance at {name}; no single op stands out",
+        "drift": f"{grew}; no single op stands out",
         "length": f"{side} goes on with {name}, the other run has ended",
     }[cause.kind]
     return f"{at}: {told}."
@@ -106,7 +109,11 @@ class Text:
         self.op("b", cause.b)
         if cause.found is not None and cause.found.relative:
             self.add("")
-            self.wrapped(f"{cause.where} differs by {spelled(cause.found)}")
+            where = cause.where
+            reader = cause.makers[0] or cause.makers[1]
+            if cause.kind in ("alone", "replaced") and reader is not None:
+                where += f" of {shown(reader)}"
+            self.wrapped(f"{where} differs by {spelled(cause.found)}")
         elif cause.found is not None and cause.kind in ("alone", "replaced"):
             self.wrapped("all values that were recorded agree nevertheless")
         for side, v in zip("ab", cause.value, strict=True):
