@@ -123,7 +123,7 @@ def ask_watchers(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     name = ON_DEMAND.resolve_name(function)
     raise TypeError(
         f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
-        " NotImplemented:\n\n" + "\n".join(refused) + "\n\nFor more information, try "
+        "NotImplemented:\n\n" + "\n".join(refused) + "\n\nFor more information, try "
         "re-running with TORCH_LOGS=not_implemented"
     )
 

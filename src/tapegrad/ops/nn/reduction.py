@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core import warned
 from ...core.arguments import REDUCTIONS
-from ...core.warned import warn
 from ...errors.models import explain_loss_made_with_tensors
 
 
 def known_reduction(reduction: str) -> str:
     """The reduction, if it is one."""
     if reduction == "elementwise_mean":
-        warn(
+        warned.warn(
             "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
         )
         return "mean"
@@ -30,7 +30,7 @@ def from_flags(size_average: bool | None, reduce: bool | None, warn: bool = True
         explain_loss_made_with_tensors(error)
         raise
     if warn:
-        warn(
+        warned.warn(
             "size_average and reduce args will be deprecated, please use "
             f"reduction='{found}' instead.",
         )
