@@ -188,7 +188,7 @@ class Recorder(OpMode):
                 self.places.append(place)
 
     def give_up_at(self, reason: str, where: Any, places: list[Place]) -> None:
-        """The same for something that happened at an earlier line."""
+        """Refuse the recording because of something that happened at an earlier line."""
         if not self.trouble:
             self.trouble, self.where = reason, where
             self.places += [place for place in places if place.line]

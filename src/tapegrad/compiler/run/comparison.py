@@ -180,7 +180,7 @@ class Comparison:
         return out
 
     def differs(self, out: Any) -> str:
-        """What is something else after the call than it was after the replay; "": nothing."""
+        """Name the first value that differs between call and replay; "" if none does."""
         recording = self.recording
         found, spec = ([out], None) if recording.spec is None else pytree.tree_flatten(out)
         if spec != recording.spec or len(found) != len(self.results):

@@ -122,7 +122,7 @@ class NonfiniteWatch:
         self.before: list[Any] = []
 
     def born(self, given: list[Any], made: list[Any], values: Any = ()) -> tuple[str, Any] | None:
-        """What was born, and in which array."""
+        """Whether the op made a NaN or an infinity, and in which of its results."""
         for t in made:
             nans, infinities = bad_in(array_of(t))
             if not nans and not infinities:

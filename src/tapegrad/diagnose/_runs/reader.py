@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(slots=True)
 class Value:
-    """What is known of a tensor's values at one moment."""
+    """The recorded summary of a tensor: shape, dtype, hash and statistics of its values."""
 
     dtype: str
     shape: tuple[int, ...]
