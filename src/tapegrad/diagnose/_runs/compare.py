@@ -404,7 +404,7 @@ class Comparison:
         return done[0], done[1]
 
     def notes_before(self, cause: Cause) -> list[tuple[Note | None, Note | None]]:
-        """Notes before the first difference (seeds, modes, options) that the two runs do not share."""
+        """Notes before the first difference (seeds, modes, options) that one run lacks."""
         until = self.place_of(cause)
         places = []
         for run, at in zip((self.a, self.b), until, strict=True):
