@@ -303,13 +303,19 @@ def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
     if given is not None:
         names = [*record.tensors, *[f"t_{n}" for n in record.tensors], *record.outs, *record.attrs]
         at = {name: i for i, name in enumerate(names)}
-        places = tuple([at[name] for name in parameter_names(given)[1:]])
+        wanted = parameter_names(given)[1:]
+        record.jvp_reads_outs = any([name in record.outs for name in wanted])
+        places = tuple([at[name] for name in wanted])
         return functools.partial(given_jvp, given, places)
     if not record.differentiable:
         return None
     if record.linear:
+        record.multilinear = not record.variadic
         return functools.partial(linear_jvp, record)
     if record.elementwise and not record.wirtinger:
+        record.jvp_reads_outs = any(
+            [name in record.outs for names in record.needed_by for name in names]
+        )
         return functools.partial(elementwise_jvp, record)
     return None
 
