@@ -67,13 +67,6 @@ def at_other_place(array: Any, owner: Any, place: Any, begin: int = 0) -> Any:
     return np.ndarray(array.shape, array.dtype, place, offset, array.strides)
 
 
-def move_arrays(step: Any, moved: Any) -> None:
-    """Show a step its arrays where they are now."""
-    step.made[:] = [moved(x) for x in step.made]
-    if isinstance(step, OpStep):
-        step.arrays[:] = [moved(x) for x in step.arrays]
-
-
 def ranges(owners: list[Any], moves: list[int]) -> Any:
     """(begin, end, move) of arrays in the order of their addresses, as tapes want them."""
     rows = [
@@ -118,8 +111,6 @@ class Plan:
             tape = segment.tape
             kept = [x for x in tape.kept if not self.has_moved(x)]
             tape.move(table, [*kept, block])
-            for step in segment.alone.values():
-                move_arrays(step, self.moved)
 
     def forget(self) -> None:
         """What has moved is gone."""
@@ -256,23 +247,6 @@ def packed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
     return places.tolist(), int(ends.max())
 
 
-class Spot:
-    """An array in a list of a step, or of a result, that lies in memory which is given away."""
-
-    def __init__(self, arrays: list[Any], i: int, owner: Any) -> None:
-        self.arrays = arrays
-        self.i = i
-        x = arrays[i]
-        self.how = x.shape, x.dtype
-        self.offset, self.strides = address(x) - address(owner), x.strides
-
-    def empty(self) -> None:
-        self.arrays[self.i] = None
-
-    def fill(self, owner: Any) -> None:
-        self.arrays[self.i] = np.ndarray(*self.how, owner, self.offset, self.strides)
-
-
 class Gift:
     """A large result: it is handed out as it is, and the kernels find other memory next time.
 
@@ -288,24 +262,17 @@ class Gift:
         )
         spans = [(s.tape, *s.tape.uses(ranges([owner], [0]))[0].tolist()) for s in segments]
         self.spans = [span for span in spans if span[1] >= 0]
-        held = [result.held]
-        for step in [step for s in segments for step in s.alone.values()]:
-            held += [step.made, step.arrays] if isinstance(step, OpStep) else [step.made]
-        self.spots = [
-            Spot(arrays, i, owner)
-            for arrays in held
-            for i, x in enumerate(arrays)
-            if isinstance(x, np.ndarray) and memory(x) is owner
-        ]
+        x = result.held[0]
+        self.how = x.shape, x.dtype
+        self.offset, self.strides = address(x) - address(owner), x.strides
         result.owner = None
         for tape, _, _ in self.spans:
             kept = [x for x in tape.kept if id(owner) not in owners_of([x])]
             tape.move(ranges([], []), kept)
 
     def give(self) -> Any:
-        array = self.result._array
-        for spot in self.spots:
-            spot.empty()
+        array = self.result.held[0]
+        self.result.held[0] = None
         return array
 
     def find_room(self) -> None:
@@ -313,8 +280,7 @@ class Gift:
         before = self.place
         for tape, first, last in self.spans:
             self.place = tape.move_to(before, room, first, last + 1)
-        for spot in self.spots:
-            spot.fill(room)
+        self.result.held[0] = np.ndarray(*self.how, room, self.offset, self.strides)
 
 
 class NewEachTime:

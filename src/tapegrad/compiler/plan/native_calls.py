@@ -510,6 +510,14 @@ class Outlines:
             yield each
 
 
+class Refused(Exception):
+    """A kernel does not take a value, such as an index out of range, or finds no memory.
+
+    Memory of the steps before it has been used again by then, so the op cannot be asked what is
+    wrong: the function that was recorded says it, once the replay was undone.
+    """
+
+
 class Segment:
     """Steps that follow each other, as one call into C."""
 
@@ -525,8 +533,10 @@ class Segment:
         self.has_effects = self.draws or bool(self.cells)
         self.outlines = Outlines(parts, is_needed)
         self.names = self.outlines.names
-        # The steps that can fail, by part: of others nothing is kept beside their tapes.
-        self.alone = {i: some[0] for i, (tape, some) in enumerate(parts) if tape.checked}
+        # In which part a step is run, where one of them may refuse a value.
+        self.parts: dict[int, int] = {}
+        if any([tape.checked for tape, _ in parts]):
+            self.parts = {id(step): i for i, (_, some) in enumerate(parts) for step in some}
         self.ends = packed("q", itertools.accumulate([len(tape) for tape, _ in parts]))
         self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
 
@@ -540,25 +550,16 @@ class Segment:
     def run(self) -> None:
         stopped = self.call() if self.draws else self.tape()
         if stopped >= 0:
-            self.go_on(stopped)
+            raise Refused(self.names[bisect.bisect_right(self.ends, stopped)])
         for cell, count in self.cells:
             cell.n += count
-
-    def go_on(self, stopped: int) -> None:
-        """After an index out of range: the op itself says what is wrong."""
-        while stopped >= 0:
-            i = bisect.bisect_right(self.ends, stopped)
-            if i not in self.alone:
-                raise MemoryError(f"{self.names[i]}: no memory for what it needs in between")
-            self.alone[i].run()
-            stopped = self.call(self.ends[i])
 
     def run_timed(self) -> None:
         """The same with a clock beside each kernel."""
         taken = np.zeros(len(self.tape))
         stopped = self.call(0, taken)
         if stopped >= 0:
-            self.go_on(stopped)
+            raise Refused(self.names[bisect.bisect_right(self.ends, stopped)])
         for cell, count in self.cells:
             cell.n += count
         parts = [part.sum() for part in np.split(taken, self.ends[:-1])]
