@@ -14,6 +14,7 @@ from typing import Any
 from ...core.base import TensorBase
 from ...core.python_dispatch import leaves_of
 from ...core.strides import address, memory
+from ...core.tensor_lists import same_tensors
 from ...kernels.cpu import KERNELS
 from ...ops.draws.generators import default_generator
 from ..backward.upstream import BehindStep
@@ -62,6 +63,71 @@ def joined_copies(pairs: list[tuple[Any, Any]]) -> Any:
     return KERNELS.join_tapes(tapes)
 
 
+class Optimizers:
+    """What optimizers and schedulers hold: tensors of their parameters and states, and numbers.
+
+    What `before` knows of the recorded call tells which numbers of an optimizer a step changes; a
+    scheduler may change any.
+    """
+
+    def __init__(self, owners: list[Any], before: dict[int, tuple[Any, Any]]) -> None:
+        self.owners = owners
+        self.changing: set[int] = set()  # ids of those of which all numbers are copied
+        for each in owners:
+            if hasattr(each, "optimizer"):
+                self.changing |= {id(each), id(each.optimizer)}
+            elif id(each) not in before or remembered(each) != before[id(each)][1]:
+                self.changing.add(id(each))
+        self.numbers: list[Any] = []
+        self.counts: list[int] = []
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Note which tensors there are: a user may load others."""
+        tensors = [t for each in self.owners for t in tensors_of(each)]
+        self.known = [(t, t._array, t._wants_grad) for t in tensors]
+        self.cells = list(
+            {id(cell): cell for cell in [t._version_cell() for t in tensors]}.values()
+        )
+        self.copies = Copies([t._array for t in tensors])
+        self.entries: list[Any] = []
+        for each in self.owners:
+            for key in ("state", "param_groups"):
+                if key in vars(each):
+                    self.entries.append((vars(each), key, vars(each)[key]))
+            for p, own in getattr(each, "state", {}).items():
+                self.entries.append((each.state, p, own))
+                if isinstance(own, dict):
+                    items = own.items()
+                    self.entries += [(own, k, v) for k, v in items if isinstance(v, TensorBase)]
+        self.entries += [
+            (group, "params", group["params"])
+            for each in self.owners
+            for group in getattr(each, "param_groups", ())
+        ]
+        held = [entry[2] for entry in self.entries if isinstance(entry[2], (dict, list))]
+        self.lengths = [(each, len(each)) for each in held]
+
+    def fits(self) -> bool:
+        if KERNELS is None:
+            return False
+        return KERNELS.as_before(self.entries, self.lengths) and same_tensors(self.known)
+
+    def take(self) -> None:
+        if not self.fits():
+            self.prepare()
+        self.copies.take()
+        self.counts = [cell.n for cell in self.cells]
+        self.numbers = [remembered(each) for each in self.owners if id(each) in self.changing]
+
+    def put_back(self) -> None:
+        self.copies.put_back()
+        for cell, n in zip(self.cells, self.counts, strict=True):
+            cell.n = n
+        for values in self.numbers:
+            put_back(values)
+
+
 class Rollback:
     """What a replay changes before the last step that may refuse a value."""
 
@@ -72,11 +138,10 @@ class Rollback:
         self.last: Place = max(refusing.values(), default=NOWHERE)
         self.cells: list[Any] = []  # versions
         self.leaves: list[Any] = []  # tensors whose `.grad` is replaced
-        self.owners: list[Any] = []  # optimizers and schedulers
+        self.owners: Any = []  # optimizers and schedulers
         self.options: list[Any] = []  # groups of an optimizer, in which a call sets something
         self.generators: list[Any] = []
         self.behind: list[Any] = []  # steps that free a graph, which waits until the replay is over
-        self.draws = draws and self.last is not NOWHERE
         found: dict[Any, Any] = {}
         for step, place in places:
             if place <= self.last:
@@ -86,19 +151,24 @@ class Rollback:
             self.generators = list(recorder.before.generators)
         self.cells = list({id(cell): cell for cell in self.cells}.values())
         self.leaves = list({id(t): t for t in self.leaves}.values())
-        self.owners = list({id(each): each for each in self.owners}.values())
-        self.copies = Copies(list(found.values()))
-        self.states = Copies([])  # of the tensors of optimizers, which a user may replace
+        self.draws = draws and self.last is not NOWHERE
+        self.stream = default_generator.stream
+        self.drawn: list[Any] = self.stream.memory() if self.draws else []
+        self.copies = Copies([*found.values(), *self.drawn])
+        owners = list({id(each): each for each in self.owners}.values())
+        self.owners = Optimizers(owners, recorder.before.objects) if owners else None
         self.is_idle = not any(
-            [found, self.cells, self.leaves, self.owners, self.options, self.generators, draws]
+            [found, self.cells, self.leaves, owners, self.options, self.generators, self.draws]
         )
         for run in steps:
             if isinstance(run, Segment):
                 run.parts = {}
         self.counts: list[int] = []
         self.gradients: list[Any] = []
+        self.states: list[Any] = []  # of other generators
         self.numbers: list[Any] = []
-        self.drawn: Any = None
+        self.mark: Any = None  # where random numbers go on from, unless the copies tell
+        self.was_drawn = False
 
     def note(self, step: Any, before: Any, found: dict[Any, Any]) -> None:
         """What one step changes of what was there before the call."""
@@ -163,25 +233,25 @@ class Rollback:
             return
         if self.copies.arrays:
             self.copies.take()
-        if self.owners:
-            arrays = [t._array for each in self.owners for t in tensors_of(each)]
-            if [*map(id, arrays)] != [*map(id, self.states.arrays)]:
-                self.states = Copies(arrays)
-            self.states.take()
-            cells = [t._version_cell() for each in self.owners for t in tensors_of(each)]
-            self.cells = list({id(cell): cell for cell in (*self.cells, *cells)}.values())
-        self.numbers = [remembered(each) for each in self.owners]
-        self.numbers += [[(group, k, v) for k, v in group.items()] for group in self.options]
+        if self.owners is not None:
+            self.owners.take()
+        if self.options:
+            self.numbers = [[(group, k, v) for k, v in group.items()] for group in self.options]
         self.counts = [cell.n for cell in self.cells]
-        self.gradients = [t._gradient for t in self.leaves]
+        if self.leaves:
+            self.gradients = [t._gradient for t in self.leaves]
         if self.draws:
-            self.drawn = default_generator.stream.mark()
+            stream = default_generator.stream
+            self.was_drawn = stream._drawn
+            if stream is not self.stream or not self.drawn:  # else its memory is among the copies
+                self.mark = stream, stream.mark()
         if self.generators:
-            self.numbers += [each.get_state() for each in self.generators]
+            self.states = [each.get_state() for each in self.generators]
 
     def done(self) -> None:
         """A replay came to its end: its predecessor's gradients are nobody's any more."""
-        self.gradients = []
+        if self.leaves:
+            self.gradients = []
         for step in self.behind:
             step.free_graph()
 
@@ -192,18 +262,22 @@ class Rollback:
         if self.is_idle:
             return
         self.copies.put_back()
-        self.states.put_back()
-        states = self.numbers[len(self.owners) + len(self.options) :]
-        for values in self.numbers[: len(self.owners) + len(self.options)]:
+        if self.owners is not None:
+            self.owners.put_back()
+        for values in self.numbers:
             put_back(values)
         for cell, n in zip(self.cells, self.counts, strict=True):
             cell.n = n
         for t, gradient in zip(self.leaves, self.gradients, strict=True):
             t._gradient = gradient
         self.gradients = []
-        if self.draws:
-            default_generator.stream.go_to(self.drawn)
-        for generator, state in zip(self.generators, states, strict=True):
+        if self.mark is not None:
+            stream, mark = self.mark
+            stream.go_to(mark)
+            self.mark = None
+        elif self.draws:
+            default_generator.stream._drawn = self.was_drawn
+        for generator, state in zip(self.generators, self.states, strict=True):
             generator.set_state(state)
 
 
