@@ -19,6 +19,7 @@ from ...core.python_dispatch import leaves_of
 from ...core.strides import address, memory
 from ...kernels.cpu import KERNELS
 from ..program.steps import FillStep, GradientStep, OpStep, PythonStep, ViewOf
+from .early_release import release, threshold
 from .native_calls import Segment
 
 LEAST = 256  # bytes that are worth looking for the best place
@@ -119,7 +120,7 @@ class Plan:
     def let_go(self) -> None:
         """Until the next replay nothing of the block is needed."""
         if self.block is not None:
-            KERNELS.let_go(self.block)
+            release(self.block)
 
     def has_moved(self, array: Any) -> bool:
         return isinstance(array, np.ndarray) and id(memory(array)) in self.homes
@@ -309,9 +310,10 @@ def gifts(
     segments = [step for step in steps if isinstance(step, Segment)]
     owners = [*[id(result.owner) for result in results], *owners_of(read)]
     found: dict[int, Any] = {}
+    least = threshold(WORTH_GIVING)
     for result in results:
         owner = result.owner
-        if owners.count(id(owner)) > 1 or owner.nbytes < WORTH_GIVING or not is_owner(owner):
+        if owners.count(id(owner)) > 1 or owner.nbytes < least or not is_owner(owner):
             continue
         users = [step for step in needed if id(owner) in owners_of([*step.made, *step.reads()])]
         if is_only_made(users, result._array):
@@ -333,7 +335,7 @@ def hand_on(needed: list[Any], kept: list[Any]) -> None:
         for owner in owners_of([*step.made, *step.reads()]):
             users.setdefault(owner, []).append(step)
     pinned = owners_of(kept)
-    least = 0 if KERNELS is None else WORTH_GIVING
+    least = 0 if KERNELS is None else threshold(WORTH_GIVING)
     for step in in_python:
         if KERNELS is not None and len(step.made) > 1:
             continue
@@ -359,7 +361,7 @@ def give(step: Any, k: int, readers: list[Any]) -> None:
             if isinstance(x, np.ndarray) and memory(x) is array:
                 view = None if x is array else ViewOf(x, array)
                 step.handed = [*step.handed, (k, reader.arrays, i, view)]
-                if array.nbytes >= WORTH_GIVING:
+                if array.nbytes >= threshold(WORTH_GIVING):
                     reader.borrowed = [*reader.borrowed, (i, model)]
                 reader.arrays[i] = model
 

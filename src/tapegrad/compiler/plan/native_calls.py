@@ -29,7 +29,7 @@ from ...kernels.cpu.overrides import HOME
 from ...ops.draws.generators import default_generator
 from ..capture.undo import fingerprint, same_bits
 from ..references import references
-from .early_release import is_large
+from .early_release import is_large, release
 from .fusion import Shared, fused
 from .gather_tables import tape_of_moves
 
@@ -291,7 +291,7 @@ def let_go(owner: Any, kept: list[Any]) -> None:
     if is_large(owner):
         ours = sum([x is owner or getattr(x, "base", None) is owner for x in kept])
         if references(owner) <= ours + 1:  # the list and the name here
-            KERNELS.let_go(owner)
+            release(owner)
 
 
 def fill_again(spoilt: list[Any], results: list[Any]) -> None:

@@ -25,7 +25,7 @@ from ..capture.guards import Guards
 from ..capture.recorder import Recorder
 from ..capture.symbolic_floats import LARGEST, Number, now
 from ..capture.undo import Reached, same_bits
-from ..plan.early_release import is_large
+from ..plan.early_release import is_large, release
 from ..plan.memory_plan import Plan, gifts, hand_on, movable, owners_of, settle
 from ..plan.native_calls import Segment, in_segments
 from .rollback import Rollback
@@ -363,7 +363,7 @@ class Recording:
         apart = {id(memory(x)) for x in gradients}
         for key, owner in self.filled.items():
             if key not in apart and is_large(owner):
-                KERNELS.let_go(owner)
+                release(owner)
         return [each for step in self.gradient_steps for each in step.idle(self.filled)]
 
     def give_back_memory(self, before: Any) -> None:
@@ -373,7 +373,7 @@ class Recording:
             self.plan.let_go()
         for owner in self.filled.values():
             if not before.has(owner) and is_large(owner):
-                KERNELS.let_go(owner)
+                release(owner)
 
     def replay_timed(self, values: list[Any], before: Any) -> None:
         """The steps with a clock beside them, from memory that says nothing."""

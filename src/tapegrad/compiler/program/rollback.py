@@ -153,7 +153,9 @@ class Rollback:
         self.leaves = list({id(t): t for t in self.leaves}.values())
         self.draws = draws and self.last is not NOWHERE
         self.stream = default_generator.stream
-        self.drawn: list[Any] = self.stream.memory() if self.draws else []
+        self.drawn: list[Any] = []  # its memory, where kernels know it
+        if self.draws and KERNELS is not None:
+            self.drawn = self.stream.memory()
         self.copies = Copies([*found.values(), *self.drawn])
         owners = list({id(each): each for each in self.owners}.values())
         self.owners = Optimizers(owners, recorder.before.objects) if owners else None
@@ -244,7 +246,7 @@ class Rollback:
             stream = default_generator.stream
             self.was_drawn = stream._drawn
             if stream is not self.stream or not self.drawn:  # else its memory is among the copies
-                self.mark = stream, stream.mark()
+                self.mark = stream, stream.get_state()
         if self.generators:
             self.states = [each.get_state() for each in self.generators]
 
@@ -273,7 +275,7 @@ class Rollback:
         self.gradients = []
         if self.mark is not None:
             stream, mark = self.mark
-            stream.go_to(mark)
+            stream.set_state(mark)
             self.mark = None
         elif self.draws:
             default_generator.stream._drawn = self.was_drawn
