@@ -466,3 +466,5 @@ if __name__ == "__main__":
     else:
         result = main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
     print(json.dumps({**result, "seconds": round(time.time() - started, 1)}))
+    sys.stdout.flush()
+    os._exit(0)  # Python 3.12.1 crashes while it ends, once so many traced frames have raised
