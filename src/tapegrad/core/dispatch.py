@@ -49,6 +49,7 @@ from .record import (
 
 NUMBERS: Final = (int, float, complex, np.generic)
 REALS: Final = "fV"  # NumPy kinds of real floats (bfloat16 is a void kind)
+LARGE: Final = (1 << 62) - 1  # ints below it are checked without allocating
 PLAIN_ATTRS: Final[set[tuple[Any, ...]]] = set()  # attributes without an array of the host
 MOST_ATTRS: Final = 4096
 
@@ -119,6 +120,8 @@ def binary(op: Op, a: Any, b: Any) -> Any:
 
 def number_tensor(value: Any) -> TensorBase:
     """A number as a 0-d tensor of the dtype that PyTorch gives it: floats have the default one."""
+    if type(value) is int:
+        dtypes.scalar_dtype(value)  # refuses what neither int64 nor uint64 holds
     array = np.asarray(value)
     if array.dtype.kind == "f":
         array = array.astype(dtypes.default_np())
@@ -142,8 +145,12 @@ def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
                 if y.dtype is not x.dtype:
                     return of_two_dtypes(op, a, other) if records else apply(op, (a, b))
                 fit = 2
-    elif type(b) is float or type(b) is int:
+    elif type(b) is float:
         fit = alike(x, x)
+    elif type(b) is int:
+        number: int = b
+        if -LARGE < number < LARGE:
+            fit = alike(x, x)
     if fit == 0 or (a._view_of is not None and is_stale(a)):
         return apply(op, (a, b))
     if a._special:
@@ -253,6 +260,8 @@ def run_on_arrays(
             if not missing and not (op.numbers and isinstance(t, NUMBERS)):
                 at = 0 if op.variadic else len(arrays)
                 raise must_be_tensor(op.name, op.tensors[at], at + 1, t)
+            if type(t) is int:
+                dtypes.scalar_dtype(t)  # refuses what neither int64 nor uint64 holds
             arrays.append(t)
         bit <<= 1
     if STATE.timing:
