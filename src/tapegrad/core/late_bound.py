@@ -119,7 +119,7 @@ class HostKernels:
     lies_as: Any = None  # (array, array): both in C order with the same strides, the first writable
     strided: Any = None  # (array, shape, strides, offset): a view; None: not for it
     product: Any = None  # (matrix, matrix, summand); None: not for it
-    lstm_step: Any = None  # (sums, cells): what core/cells.py records; None: not for it
+    lstm_step: Any = None  # (sums, cells): all results of a step; None: not for it
     user_line: Any = None  # (code, own files): where in that code the user is, or None
 
 
