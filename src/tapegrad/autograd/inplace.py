@@ -526,7 +526,7 @@ class CopySlices(Node):
     def _pull(self, grad: Any, record: bool) -> Any:
         F: Any = RECORDED if record else RAW if type(grad) is ndarray else GPU.space(grad)
         inner = self.inner
-        if self._freed_by is not None:
+        if inner is None:
             raise errors.freed_graph(self, grad)
         region = F.region_of(grad, self.way)
         grads = list(inner._pull(region if inner._outputs is None else [region], record))
@@ -539,7 +539,8 @@ class CopySlices(Node):
         return grads
 
     def _release(self) -> None:
-        self.inner._release()
+        # It keeps its values: a recorded pass may have made it the history of the written value.
+        self.inner = None
 
 
 def refresh(target: Any) -> None:

@@ -139,6 +139,25 @@ class SparseTensor(Tensor):
     def dense_dim(self) -> int:
         return len(self._shape) - self.sparse_dim()
 
+    @property
+    def real(self) -> Any:
+        if not self.is_complex():
+            return self
+        return sparse(self._places, self._entries.real.clone(), self._shape, False)
+
+    @property
+    def nbytes(self) -> int:
+        raise RuntimeError(
+            "nbytes is not defined for sparse tensors.  If you want the size of the constituent "
+            "tensors, add the nbytes of the indices and values.  If you want the size of the  "
+            "equivalent dense tensor, multiply numel() by element_size()"
+        )
+
+    def _coalesced_(self, coalesced: bool) -> SparseTensor:
+        """Say that the places are in order and each occurs once; nobody looks."""
+        self._coalesced = coalesced
+        return self
+
     def is_coalesced(self) -> bool:
         return self._coalesced
 
@@ -306,6 +325,11 @@ class SparseTensor(Tensor):
 
     # ------------------------------------------------------------------ protocols
 
+    def copy_(self, src: Any, non_blocking: bool = False) -> SparseTensor:
+        from .writes import copy_
+
+        return copy_(self, src)
+
     def numpy(self, *, force: bool = False) -> Any:
         raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
@@ -317,14 +341,8 @@ class SparseTensor(Tensor):
 
     data_ptr = tolist
 
-    def __getitem__(self, index: Any) -> Any:
-        raise could_not_run("index.Tensor")
-
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError("Cannot assign to a sparse tensor")
-
-    def __iter__(self) -> Any:
-        raise could_not_run("unbind.int")
 
     def __copy__(self) -> SparseTensor:
         return self._with(self._entries)
@@ -478,9 +496,25 @@ def cast_method(name: str) -> Callable[..., Any]:
     return method
 
 
+# What PyTorch says of methods that it has no kernel for, where that is not their own name.
+REACHED = {"fill_": "fill_.Scalar", "isfinite": "ne.Scalar", "narrow": "as_strided"}
+REACHED["squeeze"] = "as_strided"
+NO_STORAGE = "Cannot access storage of SparseTensorImpl"
+SENTENCES = {
+    "contiguous": RuntimeError("unsupported memory format option Contiguous"),
+    "expand": RuntimeError("expand is unsupported for Sparse tensors"),
+    "flatten": RuntimeError("reshape is not implemented for sparse tensors"),
+    "repeat": RuntimeError("expand is unsupported for Sparse tensors"),
+    "reshape": RuntimeError("reshape is not implemented for sparse tensors"),
+    "storage": NotImplementedError(NO_STORAGE),
+    "untyped_storage": NotImplementedError(NO_STORAGE),
+}
+
+
 def refusal(name: str) -> Callable[..., Any]:
     def method(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
-        raise could_not_run(name)
+        said = SENTENCES.get(name)
+        raise could_not_run(REACHED.get(name, name)) if said is None else type(said)(*said.args)
 
     method.__name__ = name
     return method

@@ -10,6 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import STATE, TensorBase, quiet, wrap
 from ...core.devices import two_devices, xp_of
+from ...core.late_bound import ON_DEMAND
 from ...core.lazy_conj import memory_behind, plain
 from ...core.modes import MODES, neither_recorded_nor_cast
 from ...core.python_dispatch import dispatches
@@ -58,6 +59,9 @@ def write_outputs(
         refuse_inference(t)
     if api is not None and api.out_decides and kwargs.get("dtype") is None:
         kwargs = {**kwargs, "dtype": targets[0].dtype}
+    if targets[0]._special and targets[0].is_sparse:
+        with neither_recorded_nor_cast():
+            return ON_DEMAND.sparse_output(targets[0], call(*args, **kwargs))
     apart = api is not None and api.out_apart
     sources = [x._array for x in (*flatten(args), *flatten(kwargs.values()))]
     for t in targets:

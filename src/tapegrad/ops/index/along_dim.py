@@ -10,6 +10,7 @@ from ...core.arguments import number_as_array, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
 from ...core.python_dispatch import looks_at_values
+from ...core.strides import empty_like
 from ...core.transforms.batched import known_values, left_to_device
 from ..block import WIDEST, Autocast, Case, Linear, api, apply, op
 from ..block.batching import lift, padded
@@ -303,7 +304,8 @@ class IndexFilling(Move):
     vmap_write = "index_fill_"
 
     def fwd(xp, input, index, value, dim):
-        out = xp.array(input, order="K", copy=True)
+        out = empty_like(xp, input)
+        out[...] = input
         if out.ndim:
             out[along(index, dim)] = value
         elif index.size:
@@ -384,6 +386,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply
         )
     size = shape[dim] if shape else 1
     check_fill_index(index, dim, size)
+    of_value = value._array.dtype.kind if isinstance(value, TensorBase) else ""
+    if (of_value == "c" or isinstance(value, complex)) and input._array.dtype.kind != "c":
+        raise RuntimeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+        )
     if isinstance(value, TensorBase):
         return run(IndexFillTensor, (input, index, value), (dim,))
     return run(

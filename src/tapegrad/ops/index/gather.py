@@ -154,7 +154,7 @@ class Gather(LinearMove):
             return xp.empty(index.shape, input.dtype)
         source, where = one_dim(input), one_dim(index)
         if where.ndim == 2:
-            return source[grid(xp, where, dim)]
+            return xp.ascontiguousarray(source[grid(xp, where, dim)])
         out = xp.take_along_axis(within(source, where, dim), where, axis=dim)
         return xp.ascontiguousarray(out).reshape(index.shape)
 

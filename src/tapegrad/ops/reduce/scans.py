@@ -191,7 +191,8 @@ class CumExtremum(Block):
     samples = SCAN_CASES
     dims = ("dim",)
 
-    def d_input(F, grad, indices, dim):
+    def d_input(F, grad, input, indices, dim):
+        # PyTorch keeps `input`, so that a write to it before the backward pass is refused.
         grad = grad[0]
         if is_single(grad, dim):
             return grad
