@@ -66,9 +66,9 @@ def write(
         return dispatched.write(op, tensors, attrs, watch)
     if special == INTERPRETED and dispatched.has_sparse(*tensors):
         return ON_DEMAND.write_sparse(op, tensors, attrs)
-    if len(tensors) == 2 and not attrs and not watch:
+    if not watch:
         records = not STATE.modes_on or MODES.records
-        if write_plain(op, target, tensors[1], records):
+        if write_plain(op, target, tensors, attrs, records):
             return target
     return write_values(op, tensors, attrs, watch)
 
@@ -132,7 +132,8 @@ def write_values(
         and not STATE.anomaly
         and not (recording and op.plan(mask).first)
         and (destination.flags.forc or not overlaps_itself(destination))
-        and not (op.broadcasts and widens(destination, arrays[:2]))  # a mask
+        and not (op.broadcasts and widens(destination, arrays[:2]))  # a mask, a source
+        and not (op.name == "copy" and discards(arrays[1], destination))
     )
     if at_once:
         return write_at_once(op, tensors, attrs, watch, arrays, mask if recording else 0)
