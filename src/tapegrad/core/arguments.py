@@ -9,6 +9,7 @@ import numpy as np
 from ..errors.sentences import does_not_fit
 from .base import F32, F64
 from .dispatch import number_as
+from .rounding import rounded_to
 
 # What a loss does with the losses of the elements: words in nn.functional and in our ops, and
 # numbers, their places here, in PyTorch's schemas and in the functions of `torch`.
@@ -69,4 +70,4 @@ def cast_value(value: Any, dtype: Any) -> Any:
     """An array or a number in a NumPy dtype."""
     if not hasattr(value, "dtype"):
         return number_as(value, dtype)
-    return value if value.dtype == dtype else value.astype(dtype)
+    return value if value.dtype == dtype else rounded_to(value, dtype)

@@ -58,6 +58,7 @@ class Mul(Arithmetic):
     vmap_write = "inplace arithmetic"
     foreach = "binary"
     sign = "*"
+    wide_numbers = True
     onnx = "Mul"
     nonfinite = "product"
     fwd = ufunc("multiply")
@@ -97,6 +98,17 @@ def scaled(xp: Any, value: Any, alpha: Any) -> Any:
 HALF_VECTORS = 32  # elements that PyTorch's vector loops take at once in half precision
 
 
+def term(xp: Any, other: Any, alpha: Any) -> Any:
+    """`alpha * other`; of half precision in single, with the factor rounded to half as PyTorch's."""
+    wide = half_as_single(other)
+    if wide is other:
+        return scaled(xp, other, alpha)
+    made = scaled(xp, wide, float(other.dtype.type(alpha)))
+    if other.size < HALF_VECTORS:  # outside of PyTorch's vector loop the product is rounded too
+        made = half_as_single(made.astype(other.dtype))
+    return made
+
+
 @op
 class AddAlpha(Arithmetic):
     """add_alpha(input, other, alpha) -> Tensor: `add` with a factor on `other`."""
@@ -111,13 +123,7 @@ class AddAlpha(Arithmetic):
     def fwd(xp, input, other, alpha):
         if type(alpha) is float and same_floats(input, other):
             return xp.add(input, xp.multiply(other, alpha))
-        wide = half_as_single(other)
-        if wide is not other:
-            alpha = float(other.dtype.type(alpha))  # PyTorch rounds the factor to half as well
-        term = scaled(xp, wide, alpha)
-        if wide is not other and other.size < HALF_VECTORS:
-            term = term.astype(other.dtype)  # … and outside its vector loop the product
-        out = xp.add(half_as_single(input), half_as_single(term))
+        out = xp.add(half_as_single(input), term(xp, other, alpha))
         return cast_value(out, getattr(input, "dtype", out.dtype))
 
     def d_input(F, grad):
@@ -232,7 +238,7 @@ class SubAlpha(Arithmetic):
     nonfinite = "difference"
 
     def fwd(xp, input, other, alpha):
-        out = xp.subtract(half_as_single(input), scaled(xp, half_as_single(other), alpha))
+        out = xp.subtract(half_as_single(input), term(xp, other, alpha))
         return cast_value(out, getattr(input, "dtype", out.dtype))
 
     def d_input(F, grad):
@@ -381,6 +387,7 @@ class Div(Arithmetic):
     public = False
     vmap_write = "inplace arithmetic"
     sign = "/"
+    wide_numbers = True
     onnx = "Div"
     nonfinite = "division"
     fwd = ufunc("true_divide")
@@ -427,6 +434,7 @@ class DivMode(Arithmetic):
     node = "DivBackward2"
     aten = "div.Tensor_mode"
     public = False
+    wide_numbers = True
     formula = "mode(input / other)"
     nonfinite = "division"
 
@@ -509,6 +517,7 @@ class FloorDivide(Arithmetic):
     """
 
     node = "torch::autograd::NotImplemented"
+    wide_numbers = True
     nearest = "torch.div for the quotient itself: rounding has no slope"
 
     def fwd(xp, input, other):
