@@ -66,6 +66,11 @@ def bounds(item: slice, size: int) -> tuple[int, int, int]:
     return start, stop if stop > start else start, step
 
 
+def number_beside(number: Any, dtype: Any, x: Any) -> Any:
+    """A number for `x`, which has the values of `dtype`: half precision rounds it, as PyTorch."""
+    return cast_value(cast_value(number, dtype), x.dtype)
+
+
 def cast_value(value: Any, dtype: Any) -> Any:
     """An array or a number in a NumPy dtype."""
     if not hasattr(value, "dtype"):

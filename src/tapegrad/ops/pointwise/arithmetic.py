@@ -9,7 +9,7 @@ import numpy as np
 from ... import dtypes
 from ...autograd.inplace import bump, write
 from ...core import promote
-from ...core.arguments import cast_value
+from ...core.arguments import cast_value, number_beside
 from ...core.base import F32, F64, STATE, TensorBase
 from ...core.dispatch import apply, binary, is_written_plainly, unary
 from ...core.modes import MODES
@@ -99,7 +99,7 @@ HALF_VECTORS = 32  # elements that PyTorch's vector loops take at once in half p
 
 
 def term(xp: Any, other: Any, alpha: Any) -> Any:
-    """`alpha * other`; of half precision in single, with the factor rounded to half as PyTorch's."""
+    """`alpha * other`; of half precision in single, with the factor rounded to half."""
     wide = half_as_single(other)
     if wide is other:
         return scaled(xp, other, alpha)
@@ -305,8 +305,8 @@ class RsubScalar(Elementwise):
         dtype = promote.scalar_result(input, number)
         x = half_as_single(cast_value(input, dtype))
         if alpha != 1:
-            x = scaled(xp, x, alpha)
-        return cast_value(xp.subtract(cast_value(number, x.dtype), x), dtype)
+            x = scaled(xp, x, number_beside(alpha, dtype, x))
+        return cast_value(xp.subtract(number_beside(number, dtype, x), x), dtype)
 
     def d_input(F, grad, alpha):
         return -grad if alpha == 1 else grad * -alpha
@@ -569,7 +569,7 @@ class RemainderScalar(Elementwise):
     def fwd(xp, input, number):
         dtype = promote.scalar_result(input, number)
         x = half_as_single(cast_value(input, dtype))
-        return cast_value(remainder_of(xp, x, cast_value(number, x.dtype)), dtype)
+        return cast_value(remainder_of(xp, x, number_beside(number, dtype, x)), dtype)
 
     def d_input(F, grad):
         return grad
@@ -588,7 +588,7 @@ class RemainderOf(Elementwise):
     def fwd(xp, other, number):
         dtype = promote.scalar_result(other, number)
         x = half_as_single(cast_value(other, dtype))
-        return cast_value(remainder_of(xp, cast_value(number, x.dtype), x), dtype)
+        return cast_value(remainder_of(xp, number_beside(number, dtype, x), x), dtype)
 
     def d_other(F, grad):
         raise no_derivative("remainder")
@@ -651,7 +651,7 @@ class FmodScalar(Elementwise):
     def fwd(xp, input, number):
         dtype = promote.scalar_result(input, number)
         x = half_as_single(cast_value(input, dtype))
-        divisor = cast_value(number, x.dtype)
+        divisor = number_beside(number, dtype, x)
         check_divisor("fmod_cpu", x, divisor)
         return cast_value(xp.fmod(x, divisor), dtype)
 

@@ -14,8 +14,9 @@ SMALL = 512  # elements: NumPy has converted so many before we have looked at th
 def cast(reference: Any) -> Any:
     def kernel(input: Any, dtype: Any) -> Any:
         if type(input) is np.ndarray and input.size >= SMALL and 1 not in input.shape:
-            if dtype is F32 and is_half(input) and is_dense(input):
-                return widened(input)
+            if is_half(input) and is_dense(input) and (dtype is F32 or dtype.kind in "fiu"):
+                if dtype.itemsize > 2:
+                    return reference(widened(input), dtype)
             if dtype.itemsize == 2 and dtype.kind in "fV" and is_dense(input):
                 like = np.empty(0, dtype)
                 if is_half(like) and input.dtype is F32:

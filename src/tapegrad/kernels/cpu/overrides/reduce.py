@@ -15,8 +15,8 @@ from .rows import (
     copied,
     empty,
     for_dtypes,
-    is_half,
     is_dense,
+    is_half,
     narrowed,
     pick,
 )
@@ -66,8 +66,10 @@ def rows_and_width(x: Any, dim: Any) -> tuple[int, int]:
 
 
 def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
-    """Sums divided by a number; those of half precision are floats. Several runs of dimensions go one
-    after the other."""
+    """Sums divided by a number; those of half precision are floats.
+
+    Several runs of dimensions go one after the other.
+    """
     if dim is not None:
         i = last_run(dim)
         if i:
@@ -186,6 +188,19 @@ def vector_norm(reference: Any) -> Any:
     return kernel
 
 
+def nansum(reference: Any) -> Any:
+    """Zeros in the place of NaN, and the sum."""
+    add = sums(False, False)(None)
+
+    def kernel(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+        if dtype is not None or pick(SUM, input) is None or not is_large(input):
+            return reference(input, dim, keepdim, dtype)
+        numbers = REGISTRY["where"].kernel(REGISTRY["isnan"].kernel(input), 0.0, input)
+        return add(numbers, dim, keepdim, None)
+
+    return kernel
+
+
 # ---------------------------------------------------------------------- variances
 
 
@@ -283,6 +298,7 @@ OVERRIDES = {
     "cumsum": running(False),
     "cumprod": running(True),
     "linear_scan": linear_scan,
+    "nansum": nansum,
     "linalg_vector_norm": vector_norm,
     "norm_along": vector_norm,
 }
