@@ -176,19 +176,20 @@ CORNERS = [0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -2.5, 257.0]
 PLAIN = [op.name for op in REGISTRY.values() if op.native and not op.attrs and op.width <= 2]
 
 
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", PLAIN)
-def test_bfloat16(name, rng):
+def test_half_precision(name, half, rng):
     """The block on NumPy rounds after every step, and so does the program: bit for bit."""
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    pytest.importorskip("ml_dtypes")
     op = REGISTRY[name]
-    drawn = np.concatenate([rng.normal(size=500), CORNERS]).astype(ml_dtypes.bfloat16)
+    drawn = np.concatenate([rng.normal(size=500), CORNERS]).astype(getattr(tapegrad, half).np)
     pair = (drawn, drawn[rng.permutation(drawn.size)])
     for shape in [(510,), (17, 30), (0, 3)]:
         args = [x[: int(np.prod(shape))].reshape(shape) for x in pair][: op.width]
         try:
             want = quiet(op.forward, np, *args)
         except (KeyError, TypeError, RuntimeError):
-            return  # no kernel for it, or not of bfloat16
+            return  # no kernel for it, or not of half precision
         for got, each in zip(as_list(op.kernel(*args)), as_list(want), strict=True):
             each = np.asarray(each)
             assert (got.dtype, got.shape) == (each.dtype, each.shape)

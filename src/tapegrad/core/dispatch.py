@@ -46,6 +46,7 @@ from .record import (
     record_two,
     without_counter,
 )
+from .rounding import half_as_single, rounded_to
 from .strides import overlaps_itself
 
 NUMBERS: Final = (int, float, complex, np.generic)
@@ -595,6 +596,16 @@ def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> An
         op.guard(*arrays)
     if op.dtype_rule:
         down = unify(op, arrays)
+        if down is not None:
+            # A number keeps single precision next to a half tensor; only the result is rounded.
+            attempt = getattr(kernel, "attempt", None)
+            if attempt is not None:
+                done = attempt(*arrays, *attrs)
+                if done is not None:
+                    return done
+            for i, x in enumerate(arrays):
+                if type(x) is ndarray:
+                    arrays[i] = half_as_single(x)
     try:
         out = quiet(kernel, arrays, *attrs) if op.variadic else quiet(kernel, *arrays, *attrs)
     except ValueError:
@@ -605,7 +616,7 @@ def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> An
         raise
     if down is None or out.dtype.kind not in FLOATS:
         return out
-    return quiet(out.astype, down)  # it may overflow
+    return quiet(rounded_to, out, down)  # it may overflow
 
 
 def unify(op: Op, arrays: list[Any]) -> Any:
@@ -613,16 +624,17 @@ def unify(op: Op, arrays: list[Any]) -> Any:
     dtype = common_dtype(op, arrays)
     down = None
     if dtype.itemsize == 2 and dtype.kind in FLOATS and not all_arrays(arrays):
-        # A number keeps single precision next to a half tensor; only the result is rounded.
         down = dtype
-        dtype = F32
     for i in range(len(arrays)):
         x = arrays[i]
         if type(x) is ndarray:
             if x.dtype is not dtype:
                 arrays[i] = x.astype(dtype, copy=False)
         elif x is not None:
-            arrays[i] = number_as(x, dtype)
+            if down is None:
+                arrays[i] = number_as(x, dtype)
+            else:
+                arrays[i] = float(x if op.wide_numbers else number_as(x, dtype))
     return down
 
 

@@ -99,6 +99,7 @@ class Facts:
     tensors: tuple[str, ...] = ("input",)
     variadic: bool = False  # `tensors` is one list
     numbers: bool = False  # Python numbers may take the place of tensors
+    wide_numbers: bool = False  # beside half precision they are not rounded to it
     outs: tuple[str, ...] = ("out",)  # names of the outputs; () in an Op if their number varies
     result: Any = None  # class of a several-output result (a namedtuple)
     guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses

@@ -16,6 +16,7 @@ from . import KERNELS
 from .blas import CONNECTED
 from .formulas import Traces, formula
 from .overrides import override, override_into
+from .overrides.rows import half_of, single_of
 from .steps import lstm_step_kernel
 
 # PyTorch's results of these are contiguous, however their input lies; a program's lie as that does.
@@ -76,5 +77,7 @@ if KERNELS is not None:
     HOST_KERNELS.lies_as = KERNELS.lies_as
     HOST_KERNELS.strided = KERNELS.strided
     HOST_KERNELS.product = KERNELS.product if CONNECTED else None
+    HOST_KERNELS.as_single = single_of
+    HOST_KERNELS.as_half = half_of
     HOST_KERNELS.lstm_step = lstm_step_kernel()
     HOST_KERNELS.user_line = KERNELS.user_line
