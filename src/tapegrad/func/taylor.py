@@ -38,9 +38,9 @@ def jet(func: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]])
     result is the value and the list of the derivatives of `func` along the path; for a function
     that returns several tensors, each derivative has the structure of the value.
 
-    >>> sin, derivatives = torch.func.jet(torch.sin, (tensor(0.0),), ((tensor(1.0), tensor(0.0)),))
+    >>> value, derivatives = torch.func.jet(torch.exp, (tensor(0.0),), ([tensor(1.0), tensor(0.0)],))
     >>> derivatives
-    [tensor(1.), tensor(-0.)]
+    [tensor(1.), tensor(1.)]
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(series, (tuple, list)):
         raise TypeError("jet(f, primals, series): `primals` and `series` must be tuples or lists")
@@ -237,7 +237,7 @@ def directions_of(matrix: Any, flat: Any) -> tuple[Any, Any]:
     varies = has_batched((matrix,)) or matrix.requires_grad
     if matrix.ndim > 2 or (matrix.ndim and any([size != n for size in matrix.shape])):
         raise ValueError(
-            f"operator: `second` must be a number, {n} numbers or a {n} x {n} matrix, got the shape "
+            f"operator: `second` must be a number, {n} numbers or a {n} x {n} matrix, got shape "
             f"{tuple(matrix.shape)}"
         )
     eye = basis([flat])[0]

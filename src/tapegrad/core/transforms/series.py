@@ -30,9 +30,11 @@ from .batched import batch_of, is_batched, lift, mirrored
 from .dual import (
     attach,
     bare,
+    dual_of,
     fitted,
     remember_tangents,
     same_tensor,
+    set_dual,
     source_of,
     stripped,
     tangent_of,
@@ -243,7 +245,7 @@ def derivative(y: Any, k: int, levels: list[Level], order: int) -> Any:
 
 
 def carrying(t: Any, path: Path, levels: list[Level]) -> Any:
-    """A tensor with the memory and history of `t` that carries derivatives."""
+    """A tensor with the memory, the history and the tangents of `t` that carries derivatives."""
     if all([d is None for d in path]):
         return t
     if is_batched(t):
@@ -251,6 +253,9 @@ def carrying(t: Any, path: Path, levels: list[Level]) -> Any:
         lowered = [None if d is None else lift(d, batch.level) for d in path]
         return mirrored(carrying(batch.physical, lowered, levels), batch)
     made = same_tensor(t)
+    outer = dual_of(t)  # its tangents at the levels of other transforms
+    if outer is not None:
+        set_dual(made, outer)
     for level, d in zip(levels, path, strict=False):
         if d is not None:
             attach(made, d, level)
