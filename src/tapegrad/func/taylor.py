@@ -38,9 +38,9 @@ def jet(func: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]])
     result is the value and the list of the derivatives of `func` along the path; for a function
     that returns several tensors, each derivative has the structure of the value.
 
-    >>> value, derivatives = torch.func.jet(torch.exp, (tensor(0.0),), ([tensor(1.0), tensor(0.0)],))
-    >>> derivatives
-    [tensor(1.), tensor(1.)]
+    >>> path = [tensor(1.0), tensor(0.0)]
+    >>> torch.func.jet(torch.exp, (tensor(0.0),), (path,))
+    (tensor(1.), [tensor(1.), tensor(1.)])
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(series, (tuple, list)):
         raise TypeError("jet(f, primals, series): `primals` and `series` must be tuples or lists")
