@@ -14,6 +14,7 @@ from ... import dtypes
 from ...core.base import TensorBase, Version, wrap
 from ...core.late_bound import TENSOR
 from ...core.modes import grad_set_to
+from ...core.references import references
 from ...core.strides import memory
 from ...device import device
 from ...utils import _pytree as pytree
@@ -23,7 +24,6 @@ from ..breaks.cut import Absent
 from ..plan.memory_plan import forget_memory
 from ..program.recording import Recording, Result
 from ..program.steps import GradientStep
-from ..references import references
 from . import intercepts
 from .arguments import around, is_tensor, same_as, stand_ins
 from .branches import Decision, decided_first
