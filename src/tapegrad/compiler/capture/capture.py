@@ -467,16 +467,24 @@ def cells_behind(results: list[Any]) -> list[Any]:
     return found
 
 
+FIRST_OP = "the first op that differs is"
+
+
 def first_difference(steps: list[Any], recorder: Recorder) -> str:
-    """Which step of a replay has another result than it had in a call; "" if that is not known."""
+    """Which step of a replay has another result than it had in a call; "" if that is not known.
+
+    The recorder gets the user's line of that step.
+    """
     fills = list(recorder.number_arrays.values())
     called = [*fills, *recorder.needed_steps(recorder.steps)]
     for i, (step, other) in enumerate(zip(steps, called, strict=False)):
         place = f"step {i + 1} of {len(steps)}"
+        if step.name == other.name and all(map(same_bits, step.made, other.made)):
+            continue
+        recorder.where = recorder.lines.get(id(other))
         if step.name != other.name:
             return f"; the call runs {other.name} where {step.name} was recorded, {place}"
-        if not all(map(same_bits, step.made, other.made)):
-            return f"; the first op that differs is {step.name}, {place}"
+        return f"; {FIRST_OP} {step.name}, {place}"
     return ""
 
 

@@ -102,6 +102,8 @@ class Recorder(OpMode):
         self.body = body_of(function)
         # Else the memory behind values that the call is done with is given back.
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
+        self.keeps_values = keeps_values
+        self.lines: dict[int, Any] = {}  # by id of a step: the user's line, where values are kept
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.idle: list[Any] = []  # gradients of the recording that such a call is compared with
         self.answers: list[bool] = []  # that decided what to do next
@@ -515,6 +517,8 @@ class Recorder(OpMode):
         """Append a step; what it is given may have numbers in it."""
         if self.has_numbers and any([type(v) is Number for v in leaves_of(given)]):
             step = NumberStep(step)
+        if self.keeps_values:
+            self.lines[id(step)] = users_line()
         self.steps.append(step)
 
     def in_arrays(self, op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
