@@ -65,6 +65,10 @@ def write_outputs(
     with neither_recorded_nor_cast():  # autocast leaves the caller's tensors alone
         result = call(*args, **kwargs)
         parts = result if isinstance(result, tuple) else (result,)
+        refusal = "" if api is None else api.out_dtype
+        for target, part in zip(targets, parts, strict=True):  # all of them, before one is written
+            if not (dispatches(target) or dispatches(part)):
+                check_stored(name, target, plain(part._array), refusal)
         for target, part in zip(targets, parts, strict=True):
             if apart and target._array.shape != part._array.shape:
                 # It grows into the memory behind it.
@@ -72,7 +76,7 @@ def write_outputs(
             if dispatches(target) or dispatches(part):
                 target.copy_(part)  # what there is of memory, the class knows
             else:
-                store(name, target, plain(part._array), "" if api is None else api.out_dtype)
+                store(name, target, plain(part._array))
     return type(result)(targets) if isinstance(result, tuple) else out
 
 
@@ -121,8 +125,8 @@ def flatten(values: Any) -> list[TensorBase]:
     return found
 
 
-def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
-    """Copy `array` into `target`, resizing it if need be.
+def check_stored(name: str, target: TensorBase, array: Any, refusal: str) -> None:
+    """Raise where `array` may not be copied into `target`.
 
     `refusal` is what another dtype hears, with names in braces; empty where it is cast.
     """
@@ -152,6 +156,10 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
             f"result type {have.scalar_type} can't be cast to the desired output type "
             f"{want.scalar_type}"
         )
+
+
+def store(name: str, target: TensorBase, array: Any) -> None:
+    """Copy `array` into `target`, resizing it if need be."""
     if target._array.shape != array.shape:
         if target._array.size:
             warn(
