@@ -319,12 +319,9 @@ def make_inplace(api: Api) -> Callable[..., Any]:
                 check_flags(api, flags, (self, *args), kwargs, True, "_")
             return call(self, *args, **kwargs, run=write)
         except TypeError as error:
-            today = todays_form(api, (self, *args), kwargs)
-            if today is not None:
-                return method(*today[0], **today[1])
-            raise explain(api, error, (self, *args), kwargs, True, "_") from None
+            reason: Exception = explain(api, error, (self, *args), kwargs, True, "_")
         except AttributeError as error:
-            raise no_tensor(api, error, (self, *args), kwargs, True, "_") from None
+            reason = no_tensor(api, error, (self, *args), kwargs, True, "_")
         except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
                 return looped(error, f"{api.name}_", method, (self, *args), kwargs)
@@ -333,6 +330,7 @@ def make_inplace(api: Api) -> Callable[..., Any]:
                 prefer_refusal(self, error)
             explain_call(error, f"{api.name}_", api.parameters, (self, *args), kwargs)
             raise
+        return answered(api, method, reason, (self, *args), kwargs)
 
     return named(
         method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}", "tapegrad.Tensor"
@@ -402,12 +400,13 @@ def refuse_kinds(
     own = str(error).startswith(f"{api.spoken}{ending}(): ")
     if own and positional_limit(api) >= ANY_NUMBER:
         return  # the schema has a list in the place of arguments one by one
-    if api.python and isinstance(error, (RuntimeError, ValueError)):
+    too_big = isinstance(error, ValueError) and str(error).startswith(TOO_BIG)
+    if api.python and isinstance(error, (RuntimeError, ValueError)) and not too_big:
         return  # a function in Python, which does not compare kinds first
     reason = wrong_kinds(api, args, kwargs, method, ending)
     if reason is None and isinstance(error, MemoryError):
         reason = no_memory(error)
-    if reason is None and isinstance(error, ValueError) and str(error).startswith(TOO_BIG):
+    if reason is None and too_big:
         reason = RuntimeError(f"{api.spoken}{ending}(): Storage size calculation overflowed")
     shapes_first = isinstance(error, NotImplementedError) and api.inplace  # elementwise, mostly
     if reason is None and (

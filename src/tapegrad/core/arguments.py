@@ -10,6 +10,7 @@ from ..dtypes import scalar_dtype
 from ..errors.sentences import does_not_fit
 from .base import F32, F64, TensorBase
 from .dispatch import number_as
+from .rounding import rounded_to
 
 # What a loss does with the losses of the elements: words in nn.functional and in our ops, and
 # numbers, their places here, in PyTorch's schemas and in the functions of `torch`.
@@ -75,8 +76,13 @@ def bounds(item: slice, size: int) -> tuple[int, int, int]:
     return start, stop if stop > start else start, step
 
 
+def number_beside(number: Any, dtype: Any, x: Any) -> Any:
+    """A number for `x`, which has the values of `dtype`: half precision rounds it, as PyTorch."""
+    return cast_value(cast_value(number, dtype), x.dtype)
+
+
 def cast_value(value: Any, dtype: Any) -> Any:
     """An array or a number in a NumPy dtype."""
     if not hasattr(value, "dtype"):
         return number_as(value, dtype)
-    return value if value.dtype == dtype else value.astype(dtype)
+    return value if value.dtype == dtype else rounded_to(value, dtype)

@@ -26,6 +26,7 @@ from .sentences import (
     no_tensor_in_list,
     of_tensors,
     saved_detached,
+    swapped_data,
     unbound_call,
 )
 from .writes import leaf_written, modified_in_place, view_written
@@ -55,6 +56,7 @@ __all__ = [
     "numpy_refused",
     "of_node",
     "saved_detached",
+    "swapped_data",
     "type_name",
     "unused_input",
     "view_written",

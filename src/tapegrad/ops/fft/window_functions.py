@@ -36,7 +36,7 @@ class Form:
         self.dtype = dtypes.get_default_dtype() if dtype is None else dtype
         if M < 0:
             raise ValueError(f"{function} requires non-negative window length, got M={M}")
-        if isinstance(M, TensorBase) and not is_index(M):
+        if isinstance(M, TensorBase) and M._array.dtype.kind not in "iub":
             raise invalid_call("linspace", M)
         if layout is not strided:
             raise ValueError(f"{function} is implemented for strided tensors only, got: {layout}")

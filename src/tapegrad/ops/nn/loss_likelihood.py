@@ -222,7 +222,12 @@ class BinaryCrossEntropyWithLogits(Block):
         if pos_weight is not None:
             surprise = surprise * ((pos_weight - 1) * t + 1)
         surprise = half_as_single(cast_value(surprise, input.dtype))
-        losses = times((1 - t) * x + surprise, weight)
+        if t is not target:  # half precision is rounded after every step
+            t = half_as_single(cast_value(1 - t, target.dtype))
+            product = half_as_single(cast_value(t * x, target.dtype))
+        else:
+            product = (1 - t) * x
+        losses = times(product + surprise, weight)
         return reduced(xp, cast_value(losses, target.dtype), reduction)
 
     def d_input(F, grad, input, target, weight, pos_weight, reduction):

@@ -8,7 +8,6 @@ from typing import Any
 from ... import dtypes
 from ...core.arguments import is_index
 from ...core.base import TensorBase
-from ...core.cells import lstm_gates
 from ...core.python_dispatch import is_asked
 from ...errors import must_be_tensor
 from ...kernels.recurrent_loops import spans
@@ -16,8 +15,7 @@ from ..block import LOWER, Autocast, Case, api, apply
 from ..block.public import public
 from ..block.samples import Draw, Index
 from ..copying.part_copies import UnsafeSplit
-from ..pointwise.arithmetic import Add, Mul
-from ..pointwise.transcendental import Sigmoid, Tanh
+from .lstm_step import lstm_gates
 from .recurrent import GruLayer, LstmLayer, MkldnnRnnLayer, RnnLayer, StackSteps
 
 # ---------------------------------------------------------------------- one layer, one direction
@@ -202,7 +200,9 @@ def parsed(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any
         flags = [values.get(n, False) for n in FLAGS]
         if not all([isinstance(v, bool) for v in flags]):
             continue
-        if not is_index(values["num_layers"]) or not isinstance(values["dropout"], (int, float)):
+        if not is_index(values["num_layers"]):
+            continue
+        if not isinstance(values["dropout"], (int, float, TensorBase)):
             continue
         first, rest = values[names[0]], [values[n] for n in shared[1:]]
         if many and len(hx) != 2:
@@ -374,9 +374,6 @@ def gates_of(sums: Any, count: int) -> Any:
     return apply(UnsafeSplit, (sums,), ((sums.size(1) // count,) * count, 1))
 
 
-GATE_OPS = (UnsafeSplit, Sigmoid, Tanh, Mul, Add)
-
-
 def as_if_written(result: Any, times: int) -> Any:
     """A new tensor with the version that PyTorch's, which is written in place, has."""
     result._version_cell().n += times
@@ -442,7 +439,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     check_step("lstm_cell", 4, input, hx, w_ih, w_hh)
     h, c = hx
     gates = step_sum(input, h, w_ih, w_hh, b_ih, b_hh)
-    found = lstm_gates(GATE_OPS, gates, c)
+    found = lstm_gates(gates, c)
     if found is not None:
         return found
     refuse_integers(gates)

@@ -50,7 +50,8 @@ def number_of(function: str, argument: str, position: int, value: Any, kind: str
     if type(value) is float:
         return value
     if type(value) is int:
-        refuse_too_big(value)
+        if kind == "Number":
+            refuse_too_big(value)
         return value
     if isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad:
         return read_values(value).item()

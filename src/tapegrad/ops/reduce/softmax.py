@@ -65,7 +65,7 @@ class Logsumexp(Block):
         shift = level(xp, x, dim)
 
         def rounded(value):  # PyTorch's steps are ops of their own
-            return value.astype(input.dtype, copy=False).astype(x.dtype, copy=False)
+            return half_as_single(cast_value(value, input.dtype))
 
         total = rounded(xp.add.reduce(rounded(xp.exp(rounded(x - shift))), axis=dim, keepdims=True))
         out = rounded(xp.log(total)) + shift

@@ -14,6 +14,7 @@ from ...core.named_results import return_type
 from ...core.promote import promote_types
 from ...core.python_dispatch import is_asked, is_recorded, looks_at_values, read_values
 from ...core.rounding import half_as_single
+from ...core.strides import empty_like
 from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
 from ..block import Block, Case, api, apply, op
@@ -52,10 +53,12 @@ def best(xp: Any, x: Any, k: int, dim: int, largest: bool) -> Any:
 
 
 def like_input(xp: Any, out: Any, input: Any) -> Any:
-    """`out`, of the same shape, in the memory order of a dense `input`."""
-    if input.flags.c_contiguous or not input.flags.f_contiguous:
-        return xp.ascontiguousarray(out)
-    return xp.asfortranarray(out)
+    """`out`, of the same shape, laid out as a copy of `input` is."""
+    made = empty_like(xp, input, out.dtype)
+    if made.strides == out.strides:
+        return out
+    made[...] = out
+    return made
 
 
 class Sorting(Block):
@@ -393,6 +396,9 @@ def unique_consecutive(
     """
     look_at_flags(return_inverse, return_counts)
     only_tensors("unique_consecutive", input=input)
+    if not isinstance(return_inverse, bool):
+        kind = type(return_inverse).__name__
+        raise TypeError(f"unique_consecutive(): argument 'return_inverse' must be bool, not {kind}")
     at = None if dim is None else wrap_dim(dim, input._array.ndim)
     check_slices(input, at)
     refuse_complex("unique" if at is None else "unique_consecutive", input)
