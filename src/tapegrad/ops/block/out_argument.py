@@ -93,6 +93,10 @@ def store_all(name: str, out: Any, result: Any, api: Any, apart: Any = ()) -> An
     """Store what a call gave into its outputs, which grow apart from the arrays `apart`."""
     targets = out if isinstance(out, (tuple, list)) else (out,)
     parts = result if isinstance(result, tuple) else (result,)
+    refusal = "" if api is None else api.out_dtype
+    for target, part in zip(targets, parts, strict=True):  # all of them, before one is written
+        if not (dispatches(target) or dispatches(part)):
+            check_stored(name, target, plain(part._array), refusal)
     for target, part in zip(targets, parts, strict=True):
         if apart and target._array.shape != part._array.shape:
             # It grows into the memory behind it.
@@ -100,7 +104,7 @@ def store_all(name: str, out: Any, result: Any, api: Any, apart: Any = ()) -> An
         if dispatches(target) or dispatches(part):
             target.copy_(part)  # what there is of memory, the class knows
         else:
-            store(name, target, plain(part._array), "" if api is None else api.out_dtype)
+            store(name, target, plain(part._array))
     return type(result)(targets) if isinstance(result, tuple) else out
 
 
@@ -199,8 +203,8 @@ def flatten(values: Any) -> list[TensorBase]:
     return found
 
 
-def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
-    """Copy `array` into `target`, resizing it if need be.
+def check_stored(name: str, target: TensorBase, array: Any, refusal: str) -> None:
+    """Raise where `array` may not be copied into `target`.
 
     `refusal` is what another dtype hears, with names in braces; empty where it is cast.
     """
@@ -230,6 +234,10 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
             f"result type {have.scalar_type} can't be cast to the desired output type "
             f"{want.scalar_type}"
         )
+
+
+def store(name: str, target: TensorBase, array: Any) -> None:
+    """Copy `array` into `target`, resizing it if need be."""
     if target._array.shape != array.shape:
         if target._array.size:
             warn(
