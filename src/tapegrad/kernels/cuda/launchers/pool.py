@@ -142,7 +142,7 @@ def register(backend: Any, gpu: Gpu, reference: Any) -> None:
         ):
             launcher.register(backend)
         backend.pulls[maxima.op] = maxima.pull
-        backend.pulls[both.op] = both.pull
+        backend.pulls[both.op] = both.pull_both
 
 
 class PoolLauncher(Launcher):
@@ -181,10 +181,6 @@ class MaxIndices(PoolLauncher):
         return plan.maxima(self.dense(input), False, True)[1]
 
 
-def geometry_of(kept: Any) -> tuple[Ints, ...]:
-    return (kept.kernel, kept.stride, kept.padding, kept.dilation, kept.out_sizes)
-
-
 class MaxValues(MaxIndices):
     """The maxima alone."""
 
@@ -195,7 +191,8 @@ class MaxValues(MaxIndices):
     def pull(self, node: Any, grad: Any, kept: Any) -> Any:
         """Every element collects from its windows; the rules do not tell which they are."""
         input = kept.input
-        pool = self.planned(input.shape, input.dtype, geometry_of(kept))
+        geometry = (kept.kernel, kept.stride, kept.padding, kept.dilation, kept.out_sizes)
+        pool = self.planned(input.shape, input.dtype, geometry)
         if pool is None or grad.dtype is not input.dtype:
             return None
         return [pool.pulled(self.dense(grad), self.dense(input))]
@@ -208,12 +205,13 @@ class MaxBoth(MaxIndices):
         found = plan.maxima(self.dense(input), True, True)
         return tuple([self.like(input, x, len(geometry[0])) for x in found])
 
-    def pull(self, node: Any, grad: Any, kept: Any) -> Any:
+    def pull_both(self, node: Any, grad: Any, kept: Any) -> Any:
         indices = kept.indices
         to_values = grad[0]
         if to_values is None:
             return None
-        pool = self.planned(tuple(kept.input_shape), to_values.dtype, geometry_of(kept))
+        geometry = (kept.kernel, kept.stride, kept.padding, kept.dilation, kept.out_sizes)
+        pool = self.planned(tuple(kept.input_shape), to_values.dtype, geometry)
         if pool is None:
             return None
         if not contiguous(indices):
