@@ -60,7 +60,7 @@ def is_stale(t: TensorBase) -> bool:
 
 
 def is_unrecorded(modes_on: int) -> bool:
-    """Whether all that is on in this thread, of `modes_on` in all, is that nothing is recorded."""
+    """Whether no_grad is the only mode that is on in this thread; `modes_on` counts all of them."""
     return modes_on == STATE.only_unrecorded and not MODES.records
 
 
@@ -367,7 +367,7 @@ def is_written_plainly(t: TensorBase, records: bool) -> bool:
 
 
 def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
-    """`t.op_(other)` in its own memory, at once; False where it is not as simple as that."""
+    """Fast path of `t.op_(other)`, in the memory of `t`; False where `write` has to do it."""
     if not isinstance(t, TensorBase) or op.silent or op.view:
         return False
     on_gpu = t._special == ON_DEVICE

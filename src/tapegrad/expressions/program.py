@@ -125,7 +125,7 @@ def program(
 
 
 def kind_of(output: Expression, kind: int) -> int:
-    """Of bfloat16 is what was rounded last; other formulas of it end in single precision."""
+    """The kind of an output: bool or the program's; bfloat16 only if its last step rounds so."""
     if output.is_truth:
         return BOOL_KIND
     return FLOAT_KIND if kind == BFLOAT16_KIND and output.name != "round16" else kind

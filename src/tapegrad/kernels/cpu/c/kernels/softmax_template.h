@@ -1,6 +1,6 @@
 /* rows.c for one type: T, with its EXP and LOG; not for bfloat16. */
 
-/* Whether there is nothing but minus infinity. */
+/* Whether all elements are minus infinity. */
 TG_INLINE int NAMED(is_nothing)(const T *x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (x[i] != (T)-INFINITY)
