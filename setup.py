@@ -81,6 +81,12 @@ class BuildPy(build_py):
             if path.is_file() and path not in wanted:
                 path.unlink()
         super().run()
+        # Beside the package, where Python reads it when it starts: TAPEGRAD_AS_TORCH.
+        self.copy_file("src/tapegrad_as_torch.pth", self.build_lib)
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        own = os.path.join(self.build_lib, "tapegrad_as_torch.pth")
+        return [*super().get_outputs(include_bytecode), own]
 
     def current_extensions(self) -> list[str]:
         """Compiled files of this build: kept, so that an unchanged core is not compiled again."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import is_index
 from ...core.base import TensorBase
 from ...core.python_dispatch import is_asked
 from ...errors import must_be_tensor
@@ -176,6 +177,9 @@ def stacked(
     return (input, *[public.stack(states) for states in last])
 
 
+FLAGS = ("has_biases", "train", "bidirectional", "batch_first")
+
+
 def parsed(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, ...]:
     """Either public signature, as the arguments of `stacked` and `batch_first`."""
     many = name == "lstm"
@@ -192,6 +196,11 @@ def parsed(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any
         if not fits or not isinstance(params, (tuple, list)):
             continue
         if names[0] == "data" and not isinstance(values["batch_sizes"], TensorBase):
+            continue
+        flags = [values.get(n, False) for n in FLAGS]
+        if not all([isinstance(v, bool) for v in flags]):
+            continue
+        if not is_index(values["num_layers"]) or not isinstance(values["dropout"], (int, float)):
             continue
         first, rest = values[names[0]], [values[n] for n in shared[1:]]
         if many and len(hx) != 2:
@@ -327,10 +336,15 @@ def check_step(
     ):
         if not isinstance(value, TensorBase):
             raise must_be_tensor(name, argument, position, value)
+    width = w_hh.size(1)
+    if w_ih.dim() < 2:
+        spelled = f"{gates} * hidden_size = {gates * width}"
+        raise RuntimeError(
+            f"weight_ih first dim must be {spelled}, but got {w_ih.size(0) if w_ih.dim() else 0}"
+        )
     found, expected = input.size(1), w_ih.size(1)
     if found != expected:
         raise RuntimeError(f"input has inconsistent input_size: got {found} expected {expected}")
-    width = w_hh.size(1)
     for index, state in enumerate(states):
         if input.size(0) != state.size(0):
             raise RuntimeError(

@@ -152,6 +152,11 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     >>> tensordot(ones(2, 3), ones(3, 4), dims=1).shape
     torch.Size([2, 4])
     """
+    if not isinstance(dims, (int, tuple, list, TensorBase)):
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] "
+            f"containing two lists, but got dims={dims}"
+        )
     x, y = is_tensor("tensordot", "a", 1, a), is_tensor("tensordot", "b", 2, b)
     left, right = dimension_lists(x, y, dims)
     if len(left) != len(right):
