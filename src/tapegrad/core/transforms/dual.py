@@ -54,7 +54,7 @@ def current() -> Level | None:
 
 
 def alive(found: Dual | None) -> Dual | None:
-    """The chain from its innermost open level on."""
+    """The tangents of a chain from its innermost open level on; closed levels are skipped."""
     while found is not None and not found.level.open:
         found = found.below
     return found
@@ -232,7 +232,7 @@ def source_of(out: Any, level: Level) -> Any:
 
 
 def remember_tangents(outs: Any, tangents: list[Any], level: Level) -> None:
-    """Keep with the node what its saved values move along: a recorded backward reads it."""
+    """Keep the tangents of a node's saved values, for a backward pass that is recorded."""
     node = next((out._node for out in outs if out._node is not None), None)
     if node is None or node._is_leaf:
         return

@@ -99,7 +99,7 @@ def store_all(name: str, out: Any, result: Any, api: Any, apart: Any = ()) -> An
             check_stored(name, target, plain(part._array), refusal)
     for target, part in zip(targets, parts, strict=True):
         if apart and target._array.shape != part._array.shape:
-            # It grows into the memory behind it.
+            # Resizing it writes to more of the storage that it is a view of.
             refuse_shared([x for x in apart if x.base is not None], target._array.base)
         if dispatches(target) or dispatches(part):
             target.copy_(part)  # what there is of memory, the class knows
@@ -159,14 +159,14 @@ def write_or_compute(
 
 
 def refuse_inference(t: TensorBase) -> None:
-    """What was made in inference mode is written there only."""
+    """Raise for an inference tensor as `out` outside of inference mode."""
     cell = t._cell
     if cell is not None and cell.inference and not cell.counts and not MODES.inference:
         raise inference_written()
 
 
 def check_memory(destination: Any, sources: list[Any], apart: bool = False) -> None:
-    """Refuse outputs whose elements are in each other's way, or in the way of the inputs.
+    """Refuse outputs that overlap themselves, each other or the inputs.
 
     Functions that read their input after they began to write want the two wholly `apart`.
     """
