@@ -9,6 +9,7 @@
 
 #include "gemm.h"
 #include "module.h"
+#include "platform.h"
 
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, AS_IS = 111, TURNED = 112 };
 
@@ -107,7 +108,7 @@ static void run(product *p, int64_t stack) {
         int64_t grain = (int64_t)(PIECE_OF_STACK / (work < 1 ? 1 : work));
         tg_parallel(stack, grain < 1 ? 1 : grain, of_a_stack, p);
     } else {
-        const int64_t most = 2 * tg_processors();
+        const int64_t most = 2 * tg_cores();
         int64_t pieces = (int64_t)(work / PIECE), all;
         pieces = pieces < MOST_PIECES ? pieces : MOST_PIECES;
         pieces = pieces < 1 ? 1 : pieces > most ? most : pieces;
