@@ -67,6 +67,7 @@ class Expansion:
 
     def summed(self, t: Any) -> Any:
         """The weighted sum of a tensor over the paths of a collapsed expansion."""
+        assert self.paths is not None
         whole = lift(t, self.paths)
         if self.weights is None:
             return RECORDED.sum(whole, (0,), False, None)
