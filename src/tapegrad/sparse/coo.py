@@ -17,10 +17,12 @@ from ..api.tensor.tensor import Tensor
 from ..autograd.inplace import bump
 from ..core.arguments import wrap_dim
 from ..core.base import INTERPRETED, blank, wrap
+from ..core.modes import MODES
 from ..core.op import REGISTRY
 from ..core.subclass import op_name
 from ..device import layout as layout_type
 from ..device import sparse_coo
+from ..ops.index.along_dim import IndexAdd
 from ..ops.products.matmul import unsafe_view
 from .history import NoElements, could_not_run, named, no_strides
 
@@ -465,7 +467,11 @@ def add_up(entries: Any, group: Any, count: int) -> Any:
         seen = np.zeros(shape, bool)
         np.logical_or.at(seen, group, entries._array)
         return wrap(seen)
-    return entries.new_zeros(shape).index_add(0, wrap(group), entries)
+    zeros = entries.new_zeros(shape)
+    if type(entries._array) is np.ndarray and not (entries.requires_grad and MODES.records):
+        IndexAdd.into(zeros._array, group, entries._array, 0, 1)  # nothing to record: no copy
+        return zeros
+    return zeros.index_add(0, wrap(group), entries)
 
 
 def overload(name: str, args: Any) -> str:

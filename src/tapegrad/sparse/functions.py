@@ -209,6 +209,14 @@ def plus(a: Any, b: Any, factor: Any, label: str) -> Any:
         return merged(a, b if factor == 1 else b._with(b._entries * factor), label)
     if isinstance(a, SparseTensor):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    check_dense_shape(a, b)
+    if label == "SubBackward0":
+        return tg.sub(a, b.to_dense(), alpha=-factor)
+    return tg.add(a, b.to_dense(), alpha=factor)
+
+
+def check_dense_shape(a: Any, b: SparseTensor) -> None:
+    """Refuse the sum of a dense and a sparse tensor of two shapes."""
     shape = list(a.shape) if isinstance(a, Tensor) else []
     if shape != list(b._shape):
         raise RuntimeError(
@@ -216,9 +224,6 @@ def plus(a: Any, b: Any, factor: Any, label: str) -> Any:
             f"other has size {list(b._shape)} (FYI: dense-sparse addition does not currently "
             "support broadcasting)"
         )
-    if label == "SubBackward0":
-        return tg.sub(a, b.to_dense(), alpha=-factor)
-    return tg.add(a, b.to_dense(), alpha=factor)
 
 
 def merged(a: SparseTensor, b: SparseTensor, label: str) -> SparseTensor:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..autograd.inplace import bump, refuse, write
+from ..core.base import STATE
+from ..core.dispatch import is_written_plainly, number_as
 from ..core.modes import MODES
+from ..ops.index.advanced import IndexPut
 from ..ops.pointwise.arithmetic import Add, AddAlpha, Sub, SubAlpha
 from ..ops.shape.copying import Copy
-from .coo import SparseTensor
-from .functions import FUNCTIONS, WRITTEN
+from .coo import SparseTensor, check_places
+from .functions import FUNCTIONS, WRITTEN, check_dense_shape
 from .history import NoElements, could_not_run, no_strides
 
 ALONE = ("add_", "sub_", "mul_", "div_", "neg_")  # entry by entry, or with another tensor
@@ -25,7 +30,9 @@ def write_sparse(op: Any, tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> A
             raise mixed_copy(target, tensors[1])
         if op not in SUMS:
             raise could_not_run(name)
-        FUNCTIONS[op.name](target.detach(), *tensors[1:], *attrs)  # refuses other shapes
+        check_dense_shape(target, tensors[1])
+        if adds_at_places(op, target, tensors[1], attrs, name):
+            return target
         return write(op, (target, tensors[1].to_dense()), attrs)
     if name not in WRITTEN:
         raise could_not_run(name)
@@ -87,3 +94,26 @@ def check_castable(made: SparseTensor, out: SparseTensor) -> None:
             f"result type {made.dtype.scalar_type} can't be cast to the desired output type "
             f"{out.dtype.scalar_type}"
         )
+
+
+def adds_at_places(op: Any, target: Any, other: SparseTensor, attrs: Any, name: str) -> bool:
+    """Add the entries where they belong, without a dense tensor; False where it is recorded."""
+    records = not STATE.modes_on or MODES.records
+    if target._special or (records and other.requires_grad):
+        return False
+    if not is_written_plainly(target, records):
+        return False
+    array, values, places = target._array, other._entries._array, other._places._array
+    if type(array) is not np.ndarray or values.dtype != array.dtype or not array.size:
+        return False
+    if not array.flags.c_contiguous or not len(places) or np.may_share_memory(array, values):
+        return False
+    check_places(places, other._shape)
+    factor = attrs[0] if attrs else 1
+    if op in (Sub, SubAlpha):
+        factor = -factor
+    if factor != 1:
+        values = values * number_as(factor, array.dtype)
+    IndexPut.into(array, values, tuple(places), True)
+    bump(target, name)
+    return True

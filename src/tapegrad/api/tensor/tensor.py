@@ -531,7 +531,7 @@ class Tensor(Operators):
         try:
             if dim is None:
                 return tuple.__new__(Size, self._array.shape)
-            if not self._array.ndim:
+            if not self._array.ndim and isinstance(dim, int):
                 raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
             return self._array.shape[wrap_dim(dim, self._array.ndim)]
         except AttributeError as error:

@@ -84,6 +84,9 @@ class RNNBase(Module):
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
+        for name, flag in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
         self.bias = bias
         self.batch_first = batch_first
         self.dropout = float(dropout)

@@ -9,6 +9,7 @@ import numpy as np
 from ....core.strides import empty_like, kept_strides
 from .. import KERNELS
 from .gather import succeeds
+from .rows import is_dense, is_half, narrowed, widened
 
 SORT = {4: KERNELS.KERNELS["sort_32"], 8: KERNELS.KERNELS["sort_64"]}
 
@@ -52,6 +53,9 @@ def laid_out(rows: Any, dim: int, like: Any) -> Any:
 
 def sort(reference: Any) -> Any:
     def kernel(input: Any, dim: int, descending: bool) -> Any:
+        if is_half(input) and input.ndim and is_dense(input):
+            values, places = kernel(widened(input), dim, descending)
+            return narrowed(values, input), places
         if not for_us(input):
             return reference(input, dim, descending)
         found = first(input, dim, input.shape[dim], descending, input)
@@ -62,6 +66,9 @@ def sort(reference: Any) -> Any:
 
 def topk(reference: Any) -> Any:
     def kernel(input: Any, k: int, dim: int, largest: bool) -> Any:
+        if is_half(input) and input.ndim:
+            values, places = kernel(widened(input), k, dim, largest)
+            return narrowed(values, input), places
         if k < 1 or not for_us(input) or k > input.shape[dim]:
             return reference(input, k, dim, largest)
         found = first(input, dim, k, largest)
