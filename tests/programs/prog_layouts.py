@@ -133,3 +133,20 @@ def complex_values_to_fill_with(torch, log):
     log.raises(lambda: x.index_fill(0, first, 1 + 1j))
     log.raises(lambda: x.index_fill_(0, first, torch.tensor(1 + 1j)))
     log(x, (x * 1j).index_fill_(0, first, 1 + 2j))
+
+
+@program
+def outputs_that_are_resized(torch, log):
+    turned = torch.arange(12.0).view(3, 4).t()
+    images = torch.arange(24.0).view(2, 3, 2, 2).to(memory_format=torch.channels_last)
+    for x in (turned, images, turned[:, ::2], torch.arange(6.0).view(2, 3)):
+        for size in (0, 3):
+            for f in (torch.exp, torch.neg, lambda x, out: torch.add(x, 1, out=out)):
+                out = torch.empty(size)
+                log(tuple(f(x, out=out).stride()), out.sum(), out.untyped_storage().nbytes())
+            out = torch.empty(size, dtype=torch.float64)
+            log(tuple(torch.mul(x, 2, out=out).stride()), out.sum())
+    values, places = torch.empty(0), torch.empty(0, dtype=torch.int64)
+    torch.sort(turned, out=(values, places))
+    log(values, tuple(places.stride()))
+    log(torch.cat([turned, turned], out=torch.empty(0)), torch.mm(turned, turned.t(), out=values))
