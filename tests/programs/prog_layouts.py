@@ -150,3 +150,16 @@ def outputs_that_are_resized(torch, log):
     torch.sort(turned, out=(values, places))
     log(values, tuple(places.stride()))
     log(torch.cat([turned, turned], out=torch.empty(0)), torch.mm(turned, turned.t(), out=values))
+
+
+@program
+def flips_fills_and_complex_numbers_of_turned_inputs(torch, log):
+    turned = torch.arange(12.0).view(3, 4).t()
+    cut = torch.arange(30.0).view(5, 6)[1:4, 2:5]
+    spread = torch.ones(1, 3, 1).expand(5, 3, 2)
+    for x in (turned, cut, cut.t(), spread, torch.ones(2, 3).expand(4, 2, 3)):
+        first = torch.tensor([0])
+        found = [x.flip(0), x.flip(-1), x.rot90(), x.index_fill(0, first, 7.0)]
+        log([(tuple(t.stride()), t.sum()) for t in found])
+    for a, b in ((turned, torch.ones(4, 3)), (torch.ones(4, 3), turned), (torch.ones(3), turned)):
+        log(tuple(torch.complex(a, b).stride()), tuple(torch.polar(a, b).stride()))
