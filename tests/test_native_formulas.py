@@ -475,3 +475,31 @@ def test_large_gradients_are_added_up_in_place(rng):
     (x * 2 + x * 3 + x * x).sum().backward()
     assert x.grad is before
     np.testing.assert_array_equal(before.numpy(), 2 * once)
+
+
+@pytest.mark.parametrize("dtype", [tapegrad.float32, tapegrad.float64])
+@pytest.mark.parametrize("name", ["silu", "gelu", "mish", "softplus", "elu", "logsigmoid"])
+def test_bits_of_gradients_do_not_depend_on_the_layout(name, dtype):
+    function = getattr(tapegrad.nn.functional, name)
+    tapegrad.manual_seed(0)
+    x = tapegrad.randn(40, 50, dtype=dtype)
+    seed = tapegrad.randn(40, 50, dtype=dtype)
+
+    def gradient(x, seed):
+        x = x.detach().requires_grad_()
+        return tapegrad.autograd.grad(function(x), x, seed)[0]
+
+    turned = [t.t().contiguous().t() for t in (x, seed)]
+    for pair in ((turned[0], seed), (x, turned[1]), turned):
+        assert tapegrad.equal(gradient(*pair), gradient(x, seed))
+
+
+def test_the_first_tensor_says_in_which_order_a_result_lies():
+    a, b = (
+        tapegrad.ones(2, 3, 4).permute(2, 0, 1).contiguous().permute(1, 2, 0),
+        tapegrad.ones(2, 3, 4),
+    )
+    for function in (tapegrad.add, tapegrad.mul, tapegrad.maximum, tapegrad.atan2, tapegrad.fmod):
+        assert function(a, b).stride() == (3, 1, 6)
+        assert function(b, a).stride() == (12, 4, 1)
+        assert function(b.permute(2, 1, 0), a.permute(2, 0, 1)[:4].mT).stride() == (1, 4, 12)

@@ -22,9 +22,11 @@ from .sentences import (
     inference_saved,
     inference_written,
     must_be_tensor,
+    no_method,
     no_tensor_in_list,
     of_tensors,
     saved_detached,
+    swapped_data,
     unbound_call,
 )
 from .writes import leaf_written, modified_in_place, view_written
@@ -44,6 +46,7 @@ __all__ = [
     "leaf_written",
     "modified_in_place",
     "must_be_tensor",
+    "no_method",
     "of_tensors",
     "unbound_call",
     "no_history",
@@ -53,6 +56,7 @@ __all__ = [
     "numpy_refused",
     "of_node",
     "saved_detached",
+    "swapped_data",
     "type_name",
     "unused_input",
     "view_written",

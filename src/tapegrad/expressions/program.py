@@ -10,7 +10,8 @@ from .expressions import SINGLE, Expression, Maker, in_order
 COST: dict[str, float] = {
     **dict.fromkeys(
         """
-        exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf erfinv gelu_value gelu_slope sin cos tan
+        exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf erfinv gelu_value gelu_slope sin cos
+        tan
         """.split(),
         1.5,
     ),

@@ -386,6 +386,7 @@ def huber_slope(F: Any, difference: Any, delta: float) -> Any:
 @api(
     name="nn.functional.huber_loss",
     method=False,
+    python=True,
     samples=[*PAIRS, *WEIGHTED, Case(Draw(2, 3), Draw(2, 3), delta=0.5)],
     autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )

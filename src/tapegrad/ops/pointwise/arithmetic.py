@@ -150,7 +150,9 @@ def add_quietly(t: Any, other: Any, alpha: float) -> bool:
         return False
     if np.may_share_memory(x, y):
         return False
-    x += y * alpha
+    into = getattr(AddAlpha.kernel, "into", None)
+    if into is None or not into(x, x, y, alpha):
+        x += y * alpha
     bump(t, "add_", False)
     return True
 

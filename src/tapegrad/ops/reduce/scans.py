@@ -193,7 +193,8 @@ class CumExtremum(Block):
     samples = SCAN_CASES
     dims = ("dim",)
 
-    def d_input(F, grad, indices, dim):
+    def d_input(F, grad, input, indices, dim):
+        # PyTorch keeps `input`, so that a write to it before the backward pass is refused.
         grad = grad[0]
         if is_single(grad, dim):
             return grad
@@ -214,7 +215,8 @@ def running(xp: Any, ufunc: Any, x: Any, dim: int) -> tuple[Any, Any]:
 
 
 def running_call(record: Any, input: Any, dim: Any) -> Any:
-    place = one_dim(record.name, input, dim)
+    is_empty = input._array.ndim and not input._array.size
+    place = 0 if is_empty and type(dim) is int else one_dim(record.name, input, dim)
     if input._array.ndim and input._array.size:
         check_no_complex(f"{record.name}_cpu", input._array)
     return apply(record, (input,), (place,))

@@ -252,9 +252,9 @@ class LogSoftmax(AlongDim):
 def exponentials(record: Any, input: Any, dim: Any, dtype: Any) -> Any:
     """The part that softmax and log_softmax share before the kernel."""
     name = record.name
+    wanted = None if dtype is None else plain_dtype(name, dtype)
     place = one_dim(name, input, dim)
-    if dtype is not None:
-        wanted = plain_dtype(name, dtype)
+    if wanted is not None:
         if wanted != input._array.dtype:
             input = RECORDED.cast(input, wanted)
     array = input._array

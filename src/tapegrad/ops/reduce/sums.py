@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 from ... import dtypes
-from ...core.arguments import wrap_dim
+from ...core.arguments import is_index, wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
@@ -95,7 +95,7 @@ def all_dims(function: str, input: Any, dim: Any, forms: tuple[str, ...] = ()) -
 
 def as_index(function: str, value: Any, wanted: str, forms: tuple[str, ...]) -> int:
     """An integer from anything but a bool that can stand for one."""
-    if hasattr(value, "__index__") and not isinstance(value, bool):
+    if is_index(value):
         return operator.index(value)
     given = type(value).__name__
     if forms:

@@ -109,6 +109,10 @@ def of_elements(name: str) -> Any:
                 known["losses"] = formula(op, reference)
                 known["place"] = op.width + op.attrs.index("reduction")
                 known["width"] = op.width
+                if "result" in op.attrs:
+                    known["result"] = op.width + op.attrs.index("result")
+            if "result" in known and args[known["result"]] != args[0].dtype:
+                return reference(*args)  # of mixed dtypes: the formula knows of no cast
             if not are_plain(args[: known["width"]]):
                 return reference(*args)
             place = known["place"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.strides import empty_like, kept_strides
 from .. import KERNELS
 from .gather import succeeds
 from .rows import is_dense, is_half, narrowed, widened
@@ -25,8 +26,11 @@ def for_us(x: Any) -> bool:
     )
 
 
-def first(x: Any, dim: int, k: int, descending: bool, order: str) -> Any:
-    """The first `k` along a dimension, and their places; None where there is no memory for it."""
+def first(x: Any, dim: int, k: int, descending: bool, like: Any = None) -> Any:
+    """The first `k` along a dimension, and their places; None where there is no memory for it.
+
+    Laid out as a copy of `like` is, if it is given; else contiguous.
+    """
     rows = KERNELS.dense(np.moveaxis(x, dim, -1))
     width = rows.shape[-1]
     shape = (*rows.shape[:-1], k)
@@ -34,15 +38,15 @@ def first(x: Any, dim: int, k: int, descending: bool, order: str) -> Any:
     sizes = (rows.size // width, width, k, x.dtype.kind == "f", descending)
     if not succeeds(SORT[x.itemsize], (rows, values, places), sizes):
         return None
-    if order == "C" and dim == x.ndim - 1:
+    if dim == x.ndim - 1 and (like is None or values.strides == kept_strides(like)):
         return values, places
-    return laid_out(values, dim, order), laid_out(places, dim, order)
+    return laid_out(values, dim, like), laid_out(places, dim, like)
 
 
-def laid_out(rows: Any, dim: int, order: str) -> Any:
+def laid_out(rows: Any, dim: int, like: Any) -> Any:
     """A copy with the last dimension back in its place."""
     back = np.moveaxis(rows, -1, dim)
-    out = np.empty(back.shape, rows.dtype, order)
+    out = np.empty(back.shape, rows.dtype) if like is None else empty_like(np, like, rows.dtype)
     KERNELS.copy_into(out, back)
     return out
 
@@ -54,9 +58,7 @@ def sort(reference: Any) -> Any:
             return narrowed(values, input), places
         if not for_us(input):
             return reference(input, dim, descending)
-        flags = input.flags
-        order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
-        found = first(input, dim, input.shape[dim], descending, order)
+        found = first(input, dim, input.shape[dim], descending, input)
         return reference(input, dim, descending) if found is None else found
 
     return kernel
@@ -69,7 +71,7 @@ def topk(reference: Any) -> Any:
             return narrowed(values, input), places
         if k < 1 or not for_us(input) or k > input.shape[dim]:
             return reference(input, k, dim, largest)
-        found = first(input, dim, k, largest, "C")
+        found = first(input, dim, k, largest)
         return reference(input, k, dim, largest) if found is None else found
 
     return kernel
