@@ -163,10 +163,6 @@ def space_stub(space: str) -> str:
     prefix = f"{space}."
     imports = "\nfrom tapegrad import Tensor\nfrom tapegrad.names import return_types\n\n"
     lines = [HEAD, IMPORTS, imports]
-        HEAD,
-        IMPORTS,
-        "\nfrom tapegrad import Tensor\nfrom tapegrad.names import return_types\n\n",
-    ]
     found = {n.removeprefix(prefix): api for n, api in APIS.items() if n.startswith(prefix)}
     module = tapegrad
     for part in space.split("."):
