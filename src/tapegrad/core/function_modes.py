@@ -62,7 +62,7 @@ class DisableTorchFunction:
 
 def watch_class(cls: Any) -> None:
     """A tensor of a class with its own `__torch_function__` is made: functions have to look."""
-    if cls not in ASKED_CLASSES and not cls.__module__.startswith("tapegrad."):
+    if cls not in ASKED_CLASSES and cls.__module__.partition(".")[0] not in ("tapegrad", "torch"):
         ask_classes(cls)
         watch_attributes()
 

@@ -122,7 +122,8 @@ def raised_here(error: Exception) -> bool:
 
 
 def is_ours(module: Any) -> bool:
-    return str(module).partition(".")[0] == OURS
+    """Whether a module, by its name, is of this package, which may answer for torch."""
+    return str(module).partition(".")[0] in (OURS, "torch")
 
 
 def put(error: Exception, identity: str, call: Call, advice: Advice) -> None:
