@@ -34,8 +34,6 @@ MYPYC_MODULES = [
     "src/tapegrad/core/devices.py",
     "src/tapegrad/core/casting.py",
     "src/tapegrad/core/strides.py",
-    "src/tapegrad/core/layers.py",
-    "src/tapegrad/core/cells.py",
     "src/tapegrad/core/operators.py",
     "src/tapegrad/core/transforms/batched.py",
     "src/tapegrad/core/transforms/dual.py",
@@ -49,6 +47,8 @@ MYPYC_MODULES = [
     "src/tapegrad/autograd/starts.py",
     "src/tapegrad/ops/block/batching.py",
     "src/tapegrad/ops/block/forward_rules.py",
+    "src/tapegrad/ops/products/linear_layer.py",
+    "src/tapegrad/ops/nn/lstm_step.py",
     "src/tapegrad/kernels/cuda/late_casts.py",
     "src/tapegrad/kernels/cuda/layers.py",
     "src/tapegrad/kernels/cuda/backward.py",
@@ -81,6 +81,12 @@ class BuildPy(build_py):
             if path.is_file() and path not in wanted:
                 path.unlink()
         super().run()
+        # Beside the package, where Python reads it when it starts: TAPEGRAD_AS_TORCH.
+        self.copy_file("src/tapegrad_as_torch.pth", self.build_lib)
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        own = os.path.join(self.build_lib, "tapegrad_as_torch.pth")
+        return [*super().get_outputs(include_bytecode), own]
 
     def current_extensions(self) -> list[str]:
         """Compiled files of this build: kept, so that an unchanged core is not compiled again."""

@@ -127,11 +127,13 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
         import torch.nn
         assert torch.__spec__.name == "tapegrad" and torch.__name__ == "torch"
         assert torch.torch is torch
+        assert type(torch.ones(1)).__module__ == torch.device.__module__ == "torch"
         import functorch, importlib.metadata
         assert functorch.vmap is torch.vmap
         assert importlib.metadata.version("torch") == torch.__version__
         compat.uninstall()
         assert sys.modules["tapegrad"].__name__ == "tapegrad"
+        assert torch.Tensor.__module__ == "tapegrad.api.tensor.tensor"
         compat.uninstall()
         assert not compat.is_installed()
         assert not [name for name in sys.modules if name.partition(".")[0] == "torch"]

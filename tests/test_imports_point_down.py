@@ -46,7 +46,7 @@ LAYERS = {
         autograd.gradcheck_modes autograd.gradcheck_report
     """,
     "programs": "compiler distributed fx onnx export nn.parallel nn.__init__",
-    "tools": "diagnose compat profiler compiler.report.drawing",
+    "tools": "diagnose compat stand_in profiler compiler.report.drawing",
     "names": "names nn.quantized",
 }
 ORDER = list(LAYERS)

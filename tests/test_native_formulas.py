@@ -176,19 +176,20 @@ CORNERS = [0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -2.5, 257.0]
 PLAIN = [op.name for op in REGISTRY.values() if op.native and not op.attrs and op.width <= 2]
 
 
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", PLAIN)
-def test_bfloat16(name, rng):
+def test_half_precision(name, half, rng):
     """The block on NumPy rounds after every step, and so does the program: bit for bit."""
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    pytest.importorskip("ml_dtypes")
     op = REGISTRY[name]
-    drawn = np.concatenate([rng.normal(size=500), CORNERS]).astype(ml_dtypes.bfloat16)
+    drawn = np.concatenate([rng.normal(size=500), CORNERS]).astype(getattr(tapegrad, half).np)
     pair = (drawn, drawn[rng.permutation(drawn.size)])
     for shape in [(510,), (17, 30), (0, 3)]:
         args = [x[: int(np.prod(shape))].reshape(shape) for x in pair][: op.width]
         try:
             want = quiet(op.forward, np, *args)
         except (KeyError, TypeError, RuntimeError):
-            return  # no kernel for it, or not of bfloat16
+            return  # no kernel for it, or not of half precision
         for got, each in zip(as_list(op.kernel(*args)), as_list(want), strict=True):
             each = np.asarray(each)
             assert (got.dtype, got.shape) == (each.dtype, each.shape)
@@ -464,3 +465,31 @@ def test_large_gradients_are_added_up_in_place(rng):
     (x * 2 + x * 3 + x * x).sum().backward()
     assert x.grad is before
     np.testing.assert_array_equal(before.numpy(), 2 * once)
+
+
+@pytest.mark.parametrize("dtype", [tapegrad.float32, tapegrad.float64])
+@pytest.mark.parametrize("name", ["silu", "gelu", "mish", "softplus", "elu", "logsigmoid"])
+def test_bits_of_gradients_do_not_depend_on_the_layout(name, dtype):
+    function = getattr(tapegrad.nn.functional, name)
+    tapegrad.manual_seed(0)
+    x = tapegrad.randn(40, 50, dtype=dtype)
+    seed = tapegrad.randn(40, 50, dtype=dtype)
+
+    def gradient(x, seed):
+        x = x.detach().requires_grad_()
+        return tapegrad.autograd.grad(function(x), x, seed)[0]
+
+    turned = [t.t().contiguous().t() for t in (x, seed)]
+    for pair in ((turned[0], seed), (x, turned[1]), turned):
+        assert tapegrad.equal(gradient(*pair), gradient(x, seed))
+
+
+def test_the_first_tensor_says_in_which_order_a_result_lies():
+    a, b = (
+        tapegrad.ones(2, 3, 4).permute(2, 0, 1).contiguous().permute(1, 2, 0),
+        tapegrad.ones(2, 3, 4),
+    )
+    for function in (tapegrad.add, tapegrad.mul, tapegrad.maximum, tapegrad.atan2, tapegrad.fmod):
+        assert function(a, b).stride() == (3, 1, 6)
+        assert function(b, a).stride() == (12, 4, 1)
+        assert function(b.permute(2, 1, 0), a.permute(2, 0, 1)[:4].mT).stride() == (1, 4, 12)

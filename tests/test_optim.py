@@ -18,6 +18,7 @@ from tapegrad.optim.optimizer import (
     register_optimizer_step_pre_hook,
     required,
 )
+from tapegrad.sparse.coo import SparseTensor
 
 
 def parameter(*values):
@@ -425,3 +426,20 @@ def test_a_profile_shows_the_writes_of_a_step():
     with torch.profiler.profile() as prof, torch.no_grad():
         p.add_(grad, alpha=-0.1)
     assert [event.name for event in prof.events()] == ["aten::add_"]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "SparseAdam"])
+def test_sparse_gradients_are_never_made_dense(name, monkeypatch):
+    table = nn.Embedding(20, 3, sparse=True)
+    same = nn.Embedding(20, 3)
+    same.load_state_dict(table.state_dict())
+    rows = torch.tensor([4, 1, 4])
+    options = {"SparseAdam": {}}.get(name, {"lr": 0.1})
+    optimizer = getattr(optim, name)(table.parameters(), **options)
+    dense = getattr(optim, name.replace("Sparse", ""))(same.parameters(), **options)
+    monkeypatch.setattr(SparseTensor, "to_dense", None)
+    for module, chosen in ((table, optimizer), (same, dense)):
+        (module(rows) ** 2).sum().backward()
+        chosen.step()
+    np.testing.assert_allclose(table.weight.detach(), same.weight.detach(), rtol=1e-6)
+    assert table.weight._version == 2

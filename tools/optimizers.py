@@ -21,7 +21,7 @@ HEAD = """/* Made by tools/generate.py from src/tapegrad/optim: do not edit.
 """
 # Options that no kernel is for.
 OTHERS = dict.fromkeys(["capturable", "differentiable", "foreach", "fused", "maximize"], False)
-SLOW = ("div", "sqrt")  # what decides how many nanoseconds an element takes
+SLOW = ("div", "sqrt")  # primitives that take several times as long as a product
 
 
 def names_of(rule: Any) -> Names:
@@ -82,6 +82,7 @@ def kernel(name: str) -> str:
 
     listed = [*["p", "grad"], *rule.rows]
     pointers = ", ".join([f"*restrict {row} = ROW({i})" for i, row in enumerate(listed)])
+    time = f"{cost(len(listed), ways, factors):.2f}"
     members = " ".join([factors.declared("T").replace("A ", "T "), "int way;"])
     lines = [
         f"typedef struct {{ {members} }} NAMED({name});",
@@ -100,7 +101,7 @@ def kernel(name: str) -> str:
         f"void NAMED(tg_{name})(void **p, const int64_t *n, const double *x) {{",
         f"    NAMED({name}) f = {{0}};",
         *indented(branches(tree, number_texts, set_up, "double")),
-        f"    run(p, n, {len(listed)}, {cost(ways):.2f}, NAMED({name}_part), &f);",
+        f"    run(p, n, {len(listed)}, {time}, NAMED({name}_part), &f);",
         "}",
     ]
     return "\n".join(lines) + "\n"
@@ -125,10 +126,22 @@ def loop(i: int, leaf: Leaf, factors: Factors, row_texts: dict[int, str]) -> lis
     return [f"case {i}:", head, *body, "    }", "    break;"]
 
 
-def cost(ways: list[Leaf]) -> float:
-    """About how many nanoseconds an element takes: what decides whether threads are worth it."""
-    most = max([sum([e.name in SLOW for e in in_order([*leaf.rows.values()])]) for leaf in ways])
-    return 0.3 + 0.25 * most
+def cost(rows: int, ways: list[Leaf], factors: Factors) -> float:
+    """About how many nanoseconds an element takes: decides how many threads share the elements.
+
+    The factors cost nothing here, as they are computed once for all elements.
+    """
+    slow = [
+        len(
+            [
+                e
+                for e in in_order([*way.rows.values()])
+                if e.name in SLOW and not factors.is_uniform(e)
+            ]
+        )
+        for way in ways
+    ]
+    return 0.1 + 0.1 * rows + 0.15 * max(slow)
 
 
 def page() -> str:

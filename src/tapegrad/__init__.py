@@ -77,12 +77,12 @@ from .random import Generator, default_generator  # noqa: E402
 
 _SUBMODULES = frozenset(
     """
-    _C __config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor _lobpcg
-    _subclasses _tensor _tensor_str _vmap_internals accelerator amp ao autograd backends classes
-    compat compiler cpu cuda datasets diagnose distributed distributions export fft func functional
-    futures fx hub jit library linalg masked mps mtia multiprocessing nn onnx optim overrides
-    profiler quantization quasirandom random return_types serialization signal sparse special
-    storage testing torch_version types utils version xpu
+    _C _VF __config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor
+    _jit_internal _lobpcg _subclasses _tensor _tensor_str _vmap_internals accelerator amp ao
+    autograd backends classes compat compiler cpu cuda datasets diagnose distributed distributions
+    export fft func functional futures fx hub jit library linalg masked mps mtia multiprocessing
+    nn onnx optim overrides profiler quantization quasirandom random return_types serialization
+    signal sparse special storage testing torch_version types utils version xpu
     """.split()
 )
 
@@ -115,6 +115,8 @@ _ELSEWHERE = {
     "cuda.memory": "OutOfMemoryError",
     "cuda.streams": "Event Stream",
     "_lobpcg": "lobpcg",
+    "_library.tags": "Tag",
+    "ops.statistics.segments": "_segment_reduce",
     "ops.reduce.sorting": "_unique _unique2",
     "core.subclass": "DisableTorchFunctionSubclass",
     "func.vmapping": "vmap",

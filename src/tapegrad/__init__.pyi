@@ -79,6 +79,7 @@ from .cuda.streams import Stream as Stream
 from .api.symbolic import SymBool as SymBool
 from .api.symbolic import SymFloat as SymFloat
 from .api.symbolic import SymInt as SymInt
+from ._library.tags import Tag as Tag
 from .api.removed_names import TensorType as TensorType
 from .storage import TypedStorage as TypedStorage
 from .storage import UntypedStorage as UntypedStorage
@@ -93,6 +94,7 @@ from .api.checks import _check_tensor_all_with as _check_tensor_all_with
 from .api.checks import _check_type as _check_type
 from .api.checks import _check_value as _check_value
 from .api.checks import _check_with as _check_with
+from .ops.statistics.segments import _segment_reduce as _segment_reduce
 from .ops.reduce.sorting import _unique as _unique
 from .ops.reduce.sorting import _unique2 as _unique2
 from .api.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled

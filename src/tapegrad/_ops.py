@@ -86,7 +86,9 @@ class OpOverload:
 
     @property
     def tags(self) -> list[Any]:
-        return []
+        """What was said of an op of the user's; nothing is known of PyTorch's own."""
+        definition = DEFS.get(self.name())
+        return [] if definition is None else list(definition.tags)
 
     @property
     def is_view(self) -> bool:

@@ -102,7 +102,7 @@ class Library:
         """Declare an op: "name.overload(Tensor x, …) -> Tensor"."""
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
-        made = registry.define(self.ns, schema)
+        made = registry.define(self.ns, schema, tags)
         self.made.append(made.full_name)
         return schema.partition("(")[0].strip()
 
@@ -231,15 +231,15 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
             f"got {qualname}"
         )
     if lib is None:
-        registry.define(namespace, name + schema)
+        registry.define(namespace, name + schema, tags)
     else:
-        lib.define(name + schema)
+        lib.define(name + schema, tags=tags)
 
 
-def impl(
-    qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None
-) -> Any:
+def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = None) -> Any:
     """Register a kernel for devices: `impl("mylib::sin", "cpu", f)`; a decorator without `f`.
+
+    The older form is a decorator: `@impl(library, "sin", "CPU")`.
 
     >>> torch.library.define("shown::plus_one", "(Tensor x) -> Tensor")
     >>> @torch.library.impl("shown::plus_one", "CPU")
@@ -250,12 +250,15 @@ def impl(
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        if isinstance(qualname, Library):
+            qualname.impl(types, function, func or "")
+            return function
         for name in [types] if isinstance(types, str) else types:
             key = "CompositeExplicitAutograd" if name == "default" else dispatch_key(name)
             add_kernel(qualname, key, function)
         return function
 
-    if func is None:
+    if func is None or isinstance(qualname, Library):
         return decorate
     decorate(func)
     return None

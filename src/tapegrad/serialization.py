@@ -32,7 +32,7 @@ from ._serialization.places import (
     restorer,
     validate_cuda_device,
 )
-from ._serialization.replacing import file_to_write
+from ._serialization.replacing import write_file
 from ._serialization.storage_bytes import StorageType, brief, checked_type, typed, untyped
 from .core.warned import warn
 from .device import (
@@ -318,9 +318,12 @@ def save(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
         )
     if not _use_new_zipfile_serialization:
-        with contextlib.nullcontext(f) if path is None else file_to_write(path) as file:
+
+        def write_legacy(file: Any) -> None:
             storages = Storages(location_tag, (None,))
             legacy.save(obj, file.write, pickle_module, pickle_protocol, storages)
+
+        write_legacy(f) if path is None else write_file(path, write_legacy)
         return
     storages = Storages(location_tag)
     data = io.BytesIO()
@@ -331,15 +334,20 @@ def save(
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise RuntimeError(f"Parent directory {folder} does not exist.")
-    with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(file_to_write(path))
-        except OSError as error:
-            raise RuntimeError(
-                f"open file failed with strerror: {error.strerror}\n  {path}"
-            ) from error
+    is_open = False
+
+    def write_zip(file: Any) -> None:
+        nonlocal is_open
+        is_open = True
         name = archive_name(path)
         write_archive(file.write, name, data.getbuffer(), storages, _disable_byteorder_record)
+
+    try:
+        write_file(path, write_zip)
+    except OSError as error:
+        if is_open:
+            raise
+        raise RuntimeError(f"open file failed with strerror: {error.strerror}\n  {path}") from error
 
 
 def write_archive(

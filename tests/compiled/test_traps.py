@@ -17,6 +17,7 @@ import traps_models  # noqa: F401
 import traps_objects  # noqa: F401
 import traps_process  # noqa: F401
 import traps_python  # noqa: F401
+import traps_refused  # noqa: F401
 import traps_syntax  # noqa: F401
 import traps_values  # noqa: F401
 import traps_world  # noqa: F401

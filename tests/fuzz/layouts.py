@@ -228,7 +228,7 @@ def cases(seed: int) -> Iterator[tuple[Any, list[Any]]]:
     from tapegrad.kernels.backend import NUMPY
 
     rng = np.random.default_rng(seed)
-    floats = (np.float32, np.float32, np.float64, dtypes.bfloat16.np)
+    floats = (np.float32, np.float64, np.dtype(np.float16), dtypes.bfloat16.np)
     while True:
         for name in rng.permutation(table.SAMPLED):
             index = int(rng.integers(len(table.APIS[name].samples)))

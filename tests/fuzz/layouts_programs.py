@@ -138,8 +138,12 @@ def norms(make: Make) -> list[Any]:
 
 
 def halves(make: Make) -> list[Any]:
-    """Kernels for bfloat16."""
-    make.dtype = tg.bfloat16.np  # type: ignore[attr-defined]
+    """Kernels for half precision."""
+    return [*halves_of(make, tg.bfloat16), *halves_of(make, tg.float16)]
+
+
+def halves_of(make: Make, dtype: Any) -> list[Any]:
+    make.dtype = dtype.np  # type: ignore[attr-defined]
     x, w, b = make((30, 40)), make((40,)), make((40,))
     found = [
         *with_gradients([x], lambda x: x.softmax(1)),
@@ -149,6 +153,15 @@ def halves(make: Make) -> list[Any]:
         *with_gradients([make((80, 64))], lambda x: x.sum(0)),
         *with_gradients([make((80, 64))], lambda x: x.sum(1)),
         *with_gradients([x, make((40, 6))], tg.mm),
+        *with_gradients([x], lambda x: x.amax(1)),
+        *with_gradients([x], lambda x: x.sort(0)[0]),
+        *with_gradients([x], lambda x: x.topk(3)[0]),
+        *with_gradients([x, make((30, 40))], F.mse_loss),
+        *x.aminmax(),
+        x.nansum(1),
+        x.cumsum(1),
+        x * 0.3,
+        tg.ops.aten._safe_softmax(x, 1),
     ]
     return [t.float() for t in found]
 

@@ -1,5 +1,7 @@
 """Ctrl-C at random moments, and what is left behind: run as `signals.py WAY COUNT SEED`.
 
+`signals.py every_point_of_a_save` interrupts one save at each place in turn.
+
 Each interrupt happens in a forked child of one warm process. WAY says how its moment is chosen:
 `timer` sends a signal after a random time; `points` raises KeyboardInterrupt at a random one of the
 places where CPython runs signal handlers (entry of a Python function, after a call, jump back).
@@ -347,6 +349,7 @@ class Points:
 
     def run(self, program: Callable[[], None]) -> None:
         before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # else Python 3.12 traces none, in no frame
         sys.settrace(self.trace)
         try:
             program()
@@ -413,12 +416,36 @@ def one(way: str, program: Callable[[], None], moment: float) -> tuple[str, str,
     return ("wrong" if wrong else "well", wrong, where)
 
 
+def every_point_of_a_save() -> dict[str, Any]:
+    """Interrupt one save at each place in turn; which leave a file or change the old one."""
+    value = {"weight": torch.ones(3)}
+    save = functools.partial(torch.save, value, PATH)
+    save()
+    points = Points(-1)
+    points.run(save)
+    assert points.count > 500, "no places were counted"
+    found = []
+    for target in range(1, points.count + 1):
+        interrupted = Points(target)
+        try:
+            interrupted.run(save)
+        except KeyboardInterrupt:
+            pass
+        left = [name for name in os.listdir(FOLDER) if name != os.path.basename(PATH)]
+        for name in left:
+            os.unlink(os.path.join(FOLDER, name))
+        if left or not torch.equal(torch.load(PATH)["weight"], value["weight"]):
+            found.append(interrupted.where)
+    return {"compiled": is_compiled(), "count": points.count, "found": found}
+
+
 def main(way: str, count: int, seed: int) -> dict[str, Any]:
     rng = random.Random(seed)
     if way == "points":
         for program in PROGRAMS:
             points = Points(-1)
             points.run(program)
+            assert points.count, f"no places were counted in {program.__name__}"
             POINTS[program] = points.count
     ends: collections.Counter[str] = collections.Counter()
     found: list[str] = []
@@ -434,5 +461,10 @@ def main(way: str, count: int, seed: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     started = time.time()
-    result = main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    if sys.argv[1] == "every_point_of_a_save":
+        result = every_point_of_a_save()
+    else:
+        result = main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
     print(json.dumps({**result, "seconds": round(time.time() - started, 1)}))
+    sys.stdout.flush()
+    os._exit(0)  # Python 3.12.1 crashes while it ends, once so many traced frames have raised

@@ -39,6 +39,11 @@ def test_interrupts(way: str, count: int) -> None:
     check(run(way, count, 1), count)
 
 
+@pytest.mark.slow
+def test_a_save_leaves_no_file_wherever_it_is_interrupted() -> None:
+    assert run("every_point_of_a_save")["found"] == []
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "way, count, seed", [("timer", 1000, 2), ("timer", 1000, 3), ("points", 210, 4)]

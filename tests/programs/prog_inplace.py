@@ -1,5 +1,7 @@
 """In-place writes: versions, rebased history, gradients afterwards, and everything refused."""
 
+import functools
+
 from programs.harness import program
 from programs.prog_views import plain, warned
 
@@ -1139,3 +1141,108 @@ def gradients_may_be_written(torch, log):
     log(x.grad)
     x.grad.zero_()
     log(x.grad)
+
+
+@program
+def index_writes_in_shared_memory(torch, log):
+    def tried(write, target):
+        log.raises(lambda: write(target))
+        log(target, target._version)
+
+    places = torch.arange(4)
+    at = torch.zeros(4, 3, dtype=torch.int64)
+    x = torch.arange(12.0).reshape(4, 3)
+    for source in (x, x[0:4]):
+        for write in (
+            lambda t, v: t.index_add_(0, places, v),
+            lambda t, v: t.index_copy_(0, places, v),
+            lambda t, v: t.index_put_((places,), v, accumulate=True),
+            lambda t, v: t.scatter_(0, at, v),
+            lambda t, v: t.scatter_add_(0, at, v),
+            lambda t, v: t.scatter_reduce_(0, at, v, "sum"),
+            lambda t, v: t.put_(torch.arange(12), v),
+        ):
+            log.raises(functools.partial(write, x, source))
+            log(x, x._version)
+    n = torch.arange(4)
+    five = torch.full((4,), 5)
+    tried(lambda t: t.put_(t, five), n)
+    tried(lambda t: t.index_add_(0, t, five), n)
+    tried(lambda t: t.index_copy_(0, t, five), n)
+    tried(lambda t: t.index_fill_(0, t, 5), n)
+    tried(lambda t: t.index_put_((t,), five), n)
+    tried(lambda t: t.__setitem__(t, 5), n)
+    tried(lambda t: t.scatter_(0, t, five), n)
+    tried(lambda t: t.scatter_(0, t, 5), n)
+    tried(lambda t: t.scatter_add_(0, t, five), n)
+    mask = torch.tensor([True, False])
+    mask[mask] = False
+    log(mask)
+    x = torch.arange(4.0)
+    log(x.index_fill_(0, torch.tensor([1, 3]), x[2]), x.masked_fill_(x > 1, x[0]))
+
+
+@program
+def index_writes_where_they_lie(torch, log):
+    for make in (
+        lambda: torch.zeros(4, 3),
+        lambda: torch.zeros(3, 4).t(),
+        lambda: torch.zeros(8, 6)[::2, ::2],
+        lambda: torch.zeros(4, 3, dtype=torch.float64),
+        lambda: torch.zeros(4, 3, dtype=torch.bfloat16),
+        lambda: torch.zeros(4, 3, dtype=torch.int64),
+    ):
+        x = make()
+        i = torch.tensor([2, 0, 2])
+        j = torch.tensor([1, 1, -2])
+        v = torch.arange(1, 10).reshape(3, 3).to(x.dtype)
+        x[i[:2]] = v[:2]
+        log(x)
+        x[:, i[:2]] += 1
+        log(x)
+        x[i, j] = v[0]
+        log(x)
+        log(x.index_put_((i, j), v[1], accumulate=True), x.index_put_((i,), v, accumulate=True))
+        log(x.index_put_((x > 20,), v[0, 0]), x.index_add_(0, i, v), x.index_add_(0, i, v, alpha=2))
+        log(
+            x.index_add_(1, i, v[:, :1].expand(3, 4).t()), x.index_copy_(1, i[1:], x.new_ones(4, 2))
+        )
+        at = torch.tensor([[1, 1, 0], [3, 2, 1]])
+        log(x.scatter_(0, at, v[:2]), x.scatter_(0, at[:1], 7), x.scatter_add_(0, at, v[:2]))
+        for how in ("sum", "prod", "mean", "amax", "amin"):
+            log(x.scatter_reduce_(0, at, v[:2], how))
+            log(x.scatter_reduce_(0, at, v[:2], how, include_self=False))
+        log(x.put_(torch.tensor([0, -1]), v[0, :2]), x.put_(i, v[1], accumulate=True))
+        log(x.masked_fill_(torch.tensor([True, False, True]), 3), x._version)
+        log(x.masked_scatter_(x == 3, torch.arange(20).to(x.dtype)), x.stride())
+        too_large = torch.ones(2, 4, 3, dtype=torch.bool)
+        log.raises(functools.partial(x.masked_fill_, too_large, 0))
+
+
+@program
+def gradients_of_index_writes(torch, log):
+    w = torch.arange(12.0).reshape(4, 3).requires_grad_()
+    v = torch.ones(2, 3, requires_grad=True)
+    i = torch.tensor([1, 3])
+    at = torch.tensor([[1, 0, 2], [3, 1, 2]])
+    for write in (
+        lambda y: y.__setitem__(i, v * 2),
+        lambda y: y[1:].__setitem__(torch.tensor([0, 2]), v * v),
+        lambda y: y.index_put_((i,), v * 3, accumulate=True),
+        lambda y: y.index_add_(0, i, v * 2, alpha=3),
+        lambda y: y.index_copy_(0, i, v * 2),
+        lambda y: y.index_fill_(0, i, 2.0),
+        lambda y: y.scatter_(0, at, v * 2),
+        lambda y: y.scatter_(0, at, 2.0),
+        lambda y: y.scatter_add_(0, at, v * 2),
+        lambda y: y.scatter_reduce_(0, at, v * 2, "amax"),
+        lambda y: y.put_(torch.tensor([3, 5]), v[0, :2] * 2),
+        lambda y: y.masked_fill_(w > 4, 1.0),
+        lambda y: y.masked_scatter_(w > 8, v * 2),
+        lambda y: y.t().__setitem__(torch.tensor([0, 2]), 4.0),
+    ):
+        y = w * 1
+        write(y)
+        log(y, y.grad_fn.name())
+        found = torch.autograd.grad((y * w).sum(), (w, v), allow_unused=True)
+        log([plain(torch, g) for g in found])

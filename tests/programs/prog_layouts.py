@@ -101,3 +101,35 @@ def passes_that_are_asked_about(torch, log):
     torch.autograd.grad(y, x, retain_graph=True)
     torch.autograd.backward(y)
     log(list(seen))
+
+
+@program
+def results_of_turned_and_cut_inputs(torch, log):
+    turned = torch.arange(24.0).view(2, 3, 4).permute(2, 0, 1)
+    images = torch.arange(120.0).view(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    for x in (turned, images, images[:, :, ::2], turned[:, :, ::2], torch.ones(3, 1).expand(3, 4)):
+        for dim in (0, -1):
+            found = [*x.sort(dim), x.argsort(dim), x.index_fill(dim, torch.tensor([0]), 7.0)]
+            log([tuple(t.stride()) for t in found], found[0].sum(), found[3].sum())
+    where = torch.zeros(3, 4, dtype=torch.int64).t()
+    log(torch.arange(12.0).view(4, 3).gather(0, where))
+    log(torch.ones(2, 3).gather(1, where[:2].t().contiguous().t()[:, :2]))
+
+
+@program
+def losses_of_two_dtypes(torch, log):
+    F = torch.nn.functional
+    for one, two in (("float32", "float64"), ("float16", "float32"), ("float64", "float32")):
+        x = torch.tensor([0.5, 3.0], dtype=getattr(torch, one))
+        y = torch.tensor([0.25, 1.0], dtype=getattr(torch, two))
+        for loss in (F.huber_loss, F.mse_loss, F.smooth_l1_loss, F.l1_loss):
+            for reduction in ("none", "mean", "sum"):
+                log(loss(x, y, reduction=reduction))
+
+
+@program
+def complex_values_to_fill_with(torch, log):
+    x, first = torch.ones(2), torch.tensor([0])
+    log.raises(lambda: x.index_fill(0, first, 1 + 1j))
+    log.raises(lambda: x.index_fill_(0, first, torch.tensor(1 + 1j)))
+    log(x, (x * 1j).index_fill_(0, first, 1 + 2j))

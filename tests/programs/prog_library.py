@@ -299,3 +299,26 @@ def own_kernels_of_aten(torch, log):
     with torch.library._scoped_library("aten", "IMPL") as lib:
         log.raises(lambda: lib.fallback(shifted, "CPU"))
         log.raises(lambda: lib.fallback(shifted))
+
+
+@program
+def the_older_decorator_and_tags(torch, log):
+    with torch.library._scoped_library("tagged", "FRAGMENT") as lib:
+        Tag = torch.Tag
+        lib.define("twice(Tensor x) -> Tensor", tags=(Tag.pointwise,))
+        lib.define("thrice(Tensor x, int k=3) -> Tensor", tags=Tag.core)
+
+        @torch.library.impl(lib, "twice", "CPU")
+        def twice(x):
+            return x * 2
+
+        @torch.library.impl(lib, "thrice")
+        def thrice(x, k=3):
+            return x * k
+
+        x = torch.ones(2)
+        log(torch.ops.tagged.twice(x), torch.ops.tagged.thrice(x, k=4), twice(x))
+        for op in (torch.ops.tagged.twice, torch.ops.tagged.thrice):
+            log([tag.name for tag in op.default.tags], [tag.value for tag in op.default.tags])
+        log([tag.name for tag in Tag.__members__.values()])
+        log.raises(lambda: lib.define("wrong(Tensor x) -> Tensor", tags=[1]))

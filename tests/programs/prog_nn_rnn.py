@@ -332,3 +332,42 @@ def packed_sequence_as_a_value(torch, log):
     log(packed((p.data, p.batch_sizes)))
     data, sizes, order, back = p
     log(data, sizes, order, back)
+
+
+@program
+def the_list_of_weights_is_set(torch, log):
+    net = torch.nn.LSTM(2, 3)
+    for i, weight in enumerate(net.parameters()):
+        torch.nn.init.constant_(weight, 0.1 * (i + 1))
+    x = torch.ones(1, 2)
+    log(net(x)[0].detach())
+    net._flat_weights = [weight * 0 + 0.5 for weight in net._flat_weights]
+    log(net(x)[0].detach(), net.weight_ih_l0.detach())
+    net.weight_hh_l0 = torch.nn.Parameter(torch.full((12, 3), -1.0))
+    log(net(x)[0].detach(), net._flat_weights[0].requires_grad)
+    net.to(torch.float64)
+    log(net(x.double())[0].detach())
+
+
+@program
+def forwards_of_objects_with_the_same_attributes(torch, log):
+    nn = torch.nn
+
+    class Bare:
+        pass
+
+    for layer, inputs in (
+        (nn.MaxPool2d(1), (torch.ones(1, 1, 2, 2),)),
+        (nn.AvgPool3d(1), (torch.ones(1, 1, 2, 2, 2),)),
+        (nn.LSTMCell(2, 2), (torch.ones(1, 2),)),
+        (nn.GRUCell(2, 2), (torch.ones(1, 2),)),
+        (nn.MultiheadAttention(2, 1), (torch.ones(1, 1, 2),) * 3),
+        (nn.ConvTranspose2d(2, 3, 1), (torch.ones(1, 2, 3, 3),)),
+    ):
+        bare = Bare()
+        for names in (layer.__dict__, layer._parameters, layer._modules):
+            bare.__dict__.update(names)
+        if hasattr(layer, "_output_padding"):
+            bare._output_padding = layer._output_padding
+        found = type(layer).forward(bare, *inputs)
+        log([list(t.shape) for t in (found if isinstance(found, tuple) else (found,))])

@@ -504,3 +504,33 @@ def stacked_states(torch, log):
     log.raises(lambda: stack([nn.Linear(1, 1), nn.Linear(1, 1).eval()]))
     log.raises(lambda: stack([nn.Linear(1, 1), nn.ReLU()]))
     log.raises(lambda: stack([nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False)]))
+
+
+@program
+def a_module_tracker_names_what_runs(torch, log):
+    import importlib
+
+    tracking = importlib.import_module(torch.__name__ + ".utils.module_tracker")
+
+    class Seen(torch.nn.Module):
+        def forward(self, x):
+            log(sorted(tracker.parents), tracker.is_bw)
+            y = x.clone()
+            if y.requires_grad:
+                y.register_hook(lambda _: log(sorted(tracker.parents), tracker.is_bw))
+            return y
+
+    net = torch.nn.Sequential(Seen(), torch.nn.Sequential(Seen()))
+    with tracking.ModuleTracker() as tracker:
+        net(torch.ones(2, requires_grad=True)).sum().backward()
+        net(torch.ones(2))
+        log(sorted(tracker.parents))
+    net(torch.ones(2))
+
+
+@program
+def functional_call_without_a_parameter(torch, log):
+    net = torch.nn.Linear(2, 2)
+    given = {"weight": torch.ones(2, 2), "bias": None}
+    log(torch.func.functional_call(net, given, torch.ones(1, 2)), net.bias is not None)
+    log.raises(lambda: torch.func.functional_call(net, {"bias": 1}, torch.ones(1, 2)))

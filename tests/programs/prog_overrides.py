@@ -185,3 +185,56 @@ def classes_see_fields_and_methods(torch, log):
     log(names, seen)
     shaped = torch.ones(2).as_subclass(Shaped)
     log(shaped.shape, shaped.size(), shaped.dim(), (shaped + 1).shape)
+
+
+class Answers:
+    """No tensor, but asked by functions that it is an argument of."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func.__name__, len(args)
+
+
+@program
+def objects_as_index_value_and_argument_of_writes(torch, log):
+    a, t = Answers(), torch.arange(4.0)
+    log(t[a], t[0, a], t[..., a])
+    log(t.masked_fill_(a, 1.0), t.add_(a), t.copy_(a))
+    t[a] = 1.0
+    t[0] = a
+    t[:2] = a
+    log(t, torch.overrides.is_tensor_like(a))
+    log.raises(lambda: t["a"])
+    log.raises(lambda: t.__setitem__(0, "a"))
+
+
+@program
+def asking_is_switched_on_again(torch, log):
+    class Mine(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__
+
+    C = torch._C
+    mine = torch.ones(1).as_subclass(Mine)
+    log(C._is_torch_function_enabled(), C._is_torch_function_all_disabled())
+    with C.DisableTorchFunctionSubclass():
+        log(C._is_torch_function_enabled(), C._is_torch_function_all_disabled())
+        log(type(torch.add(mine, 1)).__name__)
+        with C._EnableTorchFunction():
+            log(torch.add(mine, 1), C._is_torch_function_enabled())
+    with C.DisableTorchFunction():
+        log(C._is_torch_function_enabled(), C._is_torch_function_all_disabled())
+        log(type(torch.add(mine, 1)).__name__)
+
+
+@program
+def devices_for_a_block(torch, log):
+    import importlib
+
+    place = importlib.import_module(torch.__name__ + ".utils._device")
+    log(place.CURRENT_DEVICE)
+    context = place.DeviceContext("meta")
+    with context:
+        log(str(context.device), str(torch.zeros(2).device))
+    log(str(place.set_device("meta")(lambda: torch.zeros(2).device)()), str(torch.zeros(2).device))

@@ -157,3 +157,25 @@ def gradients_through_trees(torch, log):
     leaves, spec = pytree.tree_flatten(parameters)
     loss = (parameters["w"] * 3).sum() + parameters["b"][0].sum()
     log(pytree.tree_unflatten(torch.autograd.grad(loss, leaves), spec))
+
+
+@program
+def classes_of_constants(torch, log):
+    tree = torch.utils._pytree
+
+    @dataclasses.dataclass(frozen=True)
+    class Name:
+        text: str
+
+    class Unhashed:
+        def __eq__(self, other):
+            return True
+
+    tree.register_constant(Name)
+    leaves, spec = tree.tree_flatten([Name("a"), 2])
+    log(leaves, tree.is_constant_class(Name), tree.is_constant_class(int))
+    log(tree.tree_unflatten([5], spec) == [Name("a"), 5])
+    log(spec == tree.tree_structure([Name("a"), 3]), spec == tree.tree_structure([Name("b"), 2]))
+    log(tree.tree_map(lambda x: x + 1, (Name("a"), 1)) == (Name("a"), 2))
+    log.raises(lambda: tree.register_constant(type("Plain", (), {})))
+    log.raises(lambda: tree.register_constant(Unhashed))

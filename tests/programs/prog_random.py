@@ -11,7 +11,7 @@ def seeds(torch, log):
     for seed in (0, 1, 42, -1, 2**32 + 5, 2**64 - 1):
         g = torch.Generator().manual_seed(seed)
         log(g.initial_seed(), torch.rand(3, generator=g))
-    log(torch.Generator().initial_seed(), torch.Generator().device)
+    log(torch.Generator().initial_seed(), torch.Generator().device, torch.Generator(None).device)
     for bad in (2**64, -(2**63) - 1, 1.5, "a", True, None):
         log.raises(lambda bad=bad: torch.Generator().manual_seed(bad) and None)
     drawn = torch.seed()

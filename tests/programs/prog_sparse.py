@@ -341,3 +341,116 @@ def refusals(torch, log):
     log.raises(s.item)
     log.raises(lambda: bool(s))
     log.raises(lambda: s.__setitem__(0, 1.0))
+
+
+def seen(t):
+    """The parts of what may be sparse, as they are."""
+    if isinstance(t, (tuple, list)):
+        return [seen(part) for part in t]
+    if not t.is_sparse:
+        return t.detach()
+    grad_fn = t.grad_fn.name() if t.requires_grad else None
+    parts = list(t.shape), t._indices().tolist(), t._values().tolist(), t.is_coalesced()
+    return [*parts, str(t.dtype), t.requires_grad, grad_fn]
+
+
+@program
+def parts_of_sparse_tensors(torch, log):
+    wanted = torch.tensor([1, 0, 1])
+    for s in (example(torch), example(torch).coalesce(), hybrid(torch)):
+        for dim in (0, 1, -1):
+            log(seen(s.index_select(dim, wanted)), seen(torch.index_select(s, dim, wanted[:1])))
+            log(seen(s.select(dim, 1)), seen(s.select(dim, -1)), seen(s.unsqueeze(dim)))
+            log(seen(s.unbind(dim)))
+        log(seen(s.narrow_copy(0, 0, 1)), seen(s.narrow_copy(1, 0, 3)))
+        log(seen(s[0]), seen(s[-1, 2]), seen(s[:, 0]), seen(s[..., 1]), seen(s[None]))
+        log(seen(list(s)))
+        for action in (
+            lambda: s[5],  # noqa: B023
+            lambda: s[0, 0, 0, 0],  # noqa: B023
+            lambda: s.select(0, 9),  # noqa: B023
+            lambda: s.narrow_copy(7, 0, 1),  # noqa: B023
+            lambda: s.narrow_copy(0, 1, 2),  # noqa: B023
+        ):
+            log.raises(action)
+        refused(log, lambda: s[0:1])  # noqa: B023
+        refused(log, lambda: s[torch.tensor([0])])  # noqa: B023
+
+
+@program
+def sparse_tensors_side_by_side(torch, log):
+    for a, b in (
+        (example(torch), other(torch)),
+        (example(torch).coalesce(), example(torch)),
+        (hybrid(torch), hybrid(torch).coalesce()),
+    ):
+        for dim in (0, 1, -1):
+            log(seen(torch.cat([a, b], dim)), seen(torch.stack([a, b], dim)))
+
+
+@program
+def sparse_times_sparse(torch, log):
+    made = example(torch), example(torch).coalesce(), other(torch), other(torch).coalesce()
+    for a in made:
+        for b in made:
+            log(seen(a * b))
+    a, b = hybrid(torch), hybrid(torch).coalesce()
+    log(seen(a * a), seen(a * b), seen(b * b), seen(torch.mul(a.double(), b)))
+    log(seen(torch.zeros(2, 3).to_sparse() * example(torch)))
+    log.raises(lambda: example(torch) * hybrid(torch))
+    log(seen(example(torch, requires_grad=True) * other(torch)))
+    written = example(torch)
+    log(seen(written.mul_(other(torch))), written._version)
+
+
+@program
+def zeros_stay_zeros(torch, log):
+    values = torch.tensor([3.0, float("nan"), -float("inf"), 1.0])
+    for s in (example(torch, values), example(torch).coalesce()):
+        for name in ("isnan", "isinf", "isneginf", "isposinf", "signbit", "nan_to_num"):
+            log(seen(getattr(torch, name)(s)), seen(getattr(s, name)()))
+        log(seen(s.conj()), seen((s * (1 + 2j)).conj()), seen((s * (1 + 2j)).real))
+    s = example(torch)
+    log(seen(s**2), seen(s.pow(-1)), seen(s // 2), s.any(), s.norm(), s.norm(1), torch.norm(s))
+    log(s.is_same_size(other(torch)), s.is_same_size(torch.ones(1)))
+    log.raises(lambda: s.pow(0))
+    log.raises(lambda: s.norm(dim=0))
+    log.raises(lambda: s.sin_())
+    c = s.coalesce()
+    log(seen(c.sin_()), seen(c.relu_()), c._version)
+
+
+@program
+def results_that_go_into_sparse_tensors(torch, log):
+    s = example(torch)
+    log(seen(torch.zeros_like(s)), seen(torch.zeros_like(s, dtype=torch.int64)))
+    log(list(torch.empty_like(s).shape))
+    out = torch.zeros(5, 5).to_sparse()
+    log(torch.sin(s, out=out) is out, seen(out))
+    log(seen(torch.add(s, s, out=out)), seen(torch.mul(s, other(torch), out=out)))
+    out = torch.zeros(2, 3, dtype=torch.float64).to_sparse()
+    log(seen(torch.div(s, 2, out=out)))
+    log.raises(lambda: torch.sin(s, out=torch.zeros(2, 3, dtype=torch.int64).to_sparse()))
+    target = other(torch)
+    log(seen(target.copy_(s)), target._version, seen(target.copy_(s.double())))
+    log.raises(lambda: target.copy_(torch.ones(2, 3)))
+    log.raises(lambda: torch.ones(2, 3).copy_(s))
+    log.raises(lambda: target.copy_(torch.ones(2, 3).to_sparse(1)))
+
+
+@program
+def what_sparse_tensors_refuse(torch, log):
+    s = example(torch)
+    for name, args in {
+        "expand": (2, 3),
+        "repeat": (2, 1),
+        "reshape": (6,),
+        "flatten": (),
+        "contiguous": (),
+        "storage": (),
+        "untyped_storage": (),
+    }.items():
+        log.raises(lambda: getattr(s, name)(*args))  # noqa: B023
+    log.raises(lambda: s.nbytes)
+    for name, args in {"narrow": (0, 0, 1), "squeeze": (0,), "fill_": (0,), "view": (6,)}.items():
+        refused(log, lambda: getattr(s, name)(*args))  # noqa: B023

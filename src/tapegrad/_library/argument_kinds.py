@@ -51,8 +51,11 @@ def is_list_of(value: Any, element: Type, size: int | None) -> bool:
         return bool(size) and element.word != "Tensor" and fits_type(value, element, None)
     if element.word == "Tensor" or element.kind() == "OptionalType":
         return all([fits_type(v, element, None) for v in value])
-    # None stands for a size that is not changed, in adaptive pooling.
-    return not value or value[0] is None or fits_type(value[0], element, None)
+    # None stands for a size that is not changed, in adaptive pooling; a bool tensor is refused by
+    # what reads the size.
+    if not value or value[0] is None or fits_type(value[0], element, None):
+        return True
+    return element.word == "SymInt" and is_one(value[0], "b")
 
 
 def fits_type(value: Any, wanted: Type, size: int | None) -> bool:
@@ -142,11 +145,17 @@ def is_sizes(places: list[Argument]) -> bool:
 
 
 def refusal(
-    name: str, spoken: str, args: tuple[Any, ...], kwargs: dict[str, Any], method: bool
+    name: str,
+    spoken: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    method: bool,
+    partial: bool = False,
 ) -> Exception | None:
     """PyTorch's error for arguments of the wrong kind or beyond 64 bits; None if they are neither.
 
-    `name` is the op's in the schemas, `spoken` the function's in messages.
+    `name` is the op's in the schemas, `spoken` the function's in messages; `partial`: a function
+    in Python supplies the arguments that are missing.
 
     >>> from tapegrad._library.argument_kinds import refusal
     >>> refusal("trace", "trace", ([],), {}, False)
@@ -161,7 +170,7 @@ def refusal(
         for schema in schemas
         if all(["Dimname" not in a.words for a in schema.arguments])
     ]
-    near = [m for m in matches if not m.surplus and not m.missing]
+    near = [m for m in matches if not m.surplus and (partial or not m.missing)]
     if not near:
         return None
     wrong = [m.misfit(method) for m in near]

@@ -10,6 +10,7 @@ from typing import Any
 from . import registry
 from .infer_schema import infer_schema
 from .registry import OpDef, dispatch_key
+from .tags import Tag, as_tags
 
 DeviceTypes = str | Sequence[str] | None
 
@@ -44,6 +45,7 @@ def custom_op(
         made = CustomOpDef(namespace, opname, text, function)
         if schema is not None:
             check_mutated(text, mutates_args, made)
+        made._definition.tags = [Tag.pt2_compliant_tag, *as_tags(tags)]
         made.register_kernel(device_types)(function)
         made._definition.first_kernel = function
         return made

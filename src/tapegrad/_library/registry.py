@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .schema import FunctionSchema, parse_schema
+from .tags import Tag, as_tags
 
 # What programs say for a device, and the name that the dispatcher has for it.
 DEVICE_KEYS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}
@@ -18,6 +19,7 @@ class OpDef:
 
     def __init__(self, schema: FunctionSchema) -> None:
         self.schema = schema
+        self.tags: list[Tag] = []
         self.kernels: dict[str, Callable[..., Any]] = {}
         self.fake: Callable[..., Any] | None = None
         self.backward: Callable[..., Any] | None = None
@@ -48,12 +50,14 @@ DEFS: dict[str, OpDef] = {}
 WAITING: dict[str, dict[str, Callable[..., Any]]] = {}
 
 
-def define(namespace: str, text: str) -> OpDef:
+def define(namespace: str, text: str, tags: Any = ()) -> OpDef:
     """Make an op of a declaration without its namespace."""
     from .._ops import forget
 
+    known = as_tags(tags)
     schema = parse_schema(f"{namespace}::{text}")
     made = OpDef(schema)
+    made.tags = known
     if made.full_name in DEFS:
         raise RuntimeError(
             f"Tried to register an operator ({schema}) with the same name and overload name "

@@ -15,16 +15,19 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import IO, Any
 
 LEFT_OVER = re.compile(r"\.tapegrad-[0-9a-f]{16}\.tmp")
 OLD = 3600.0  # seconds since the last write to a temporary file, after which nobody writes to it
 
 
-@contextlib.contextmanager
-def file_to_write(path: str) -> Iterator[Any]:
-    """A file object whose bytes become those of the file at `path` when the block ends well."""
+def write_file(path: str, write: Callable[[Any], None]) -> None:
+    """Let `write(file)` make the bytes that the file at `path` then has; nothing if it raises.
+
+    A function, and no context manager: between a generator's `yield` and the `with` block that it
+    is for, contextlib runs code in which Ctrl-C would leave the temporary file behind.
+    """
     path = os.path.realpath(path)
     try:
         old = os.stat(path)
@@ -32,7 +35,7 @@ def file_to_write(path: str) -> Iterator[Any]:
         old = None
     if old is not None and not stat.S_ISREG(old.st_mode):  # a pipe, /dev/null, or a folder (error)
         with open(path, "wb") as file:
-            yield file
+            write(file)
         return
     if old is not None:
         os.close(os.open(path, os.O_WRONLY))  # PyTorch does not write to a read-only file either
@@ -46,11 +49,11 @@ def file_to_write(path: str) -> Iterator[Any]:
             if old is None:
                 raise
             with tempfile.TemporaryFile() as file:  # the folder takes no new files
-                yield file
+                write(file)
                 copy_into(file, path)
             return
         with file:
-            yield file
+            write(file)
             file.flush()
             os.fsync(file.fileno())
             takes_its_place = old is None or may_be_replaced(old, temporary)
@@ -61,9 +64,8 @@ def file_to_write(path: str) -> Iterator[Any]:
         else:
             os.unlink(temporary)
     except BaseException:
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # Ctrl-C right after it took the old one's place
+        # It is not there if it was not made yet, or if Ctrl-C came right after the replacing.
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
 

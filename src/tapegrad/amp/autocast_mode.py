@@ -18,11 +18,23 @@ LOW_PRECISION = (tg.bfloat16, tg.float16)
 AVAILABLE = frozenset("cpu cuda hpu ipu maia mps mtia privateuseone xla xpu".split())
 
 
-def checked_type(device_type: str) -> str:
-    """A device type that exists; `device` words the complaint about others."""
+def checked_type(device_type: str, function: str = "") -> str:
+    """A device type that exists; `device` words the complaint about others.
+
+    `function`: one of PyTorch's in C++, which compare the kinds of their arguments.
+    """
     if not isinstance(device_type, str):
+        if function:
+            raise wrong_kind(function, "device_type", 1, "str", device_type)
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     return str(tg.device(device_type).type)
+
+
+def wrong_kind(function: str, name: str, position: int, wanted: str, value: Any) -> TypeError:
+    return TypeError(
+        f"{function}(): argument '{name}' (position {position}) must be {wanted}, "
+        f"not {type(value).__name__}"
+    )
 
 
 def warn_deprecated(old: str, new: str) -> None:
@@ -44,7 +56,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     >>> torch.is_autocast_enabled("cpu")
     False
     """
-    return STATE.enabled.get(checked_type(device_type), False)
+    return STATE.enabled.get(checked_type(device_type, "is_autocast_enabled"), False)
 
 
 def set_autocast_enabled(*args: Any) -> None:
@@ -56,7 +68,10 @@ def set_autocast_enabled(*args: Any) -> None:
     >>> torch.set_autocast_enabled("cpu", False)
     """
     device_type, enabled = args if len(args) == 2 else ("cuda", *args)
-    STATE.enabled[checked_type(device_type)] = bool(enabled)
+    device = checked_type(device_type, "set_autocast_enabled")
+    if not isinstance(enabled, bool):
+        raise wrong_kind("set_autocast_enabled", "enabled", len(args), "bool", enabled)
+    STATE.enabled[device] = enabled
     follow()
 
 
@@ -66,7 +81,7 @@ def get_autocast_dtype(device_type: str) -> Any:
     >>> torch.get_autocast_dtype("cpu")
     torch.bfloat16
     """
-    return STATE.dtype.get(checked_type(device_type), tg.float16)
+    return STATE.dtype.get(checked_type(device_type, "get_autocast_dtype"), tg.float16)
 
 
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:
@@ -77,7 +92,10 @@ def set_autocast_dtype(device_type: str, dtype: Any) -> None:
     torch.float16
     >>> torch.set_autocast_dtype("cpu", torch.bfloat16)
     """
-    STATE.dtype[checked_type(device_type)] = dtype
+    device = checked_type(device_type, "set_autocast_dtype")
+    if not isinstance(dtype, tg.dtype):
+        raise wrong_kind("set_autocast_dtype", "dtype", 2, "torch.dtype", dtype)
+    STATE.dtype[device] = dtype
     follow()
 
 

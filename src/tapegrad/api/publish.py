@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import dtypes
 from ..autograd.inplace import prefer_refusal, write
+from ..core import promote
 from ..core.base import STATE, TensorBase
 from ..core.dispatch import unary
 from ..core.function_modes import NOT_ASKED, WATCHED, ask_watchers, is_watched
@@ -23,12 +25,21 @@ from ..core.python_dispatch import is_asked
 from ..core.transforms.levels import BATCHES
 from ..core.transforms.looping import looped
 from ..core.warned import warn
-from ..errors import check_broadcast, explain_call, must_be_tensor, no_such_name, of_tensors
+from ..errors import (
+    check_broadcast,
+    explain_call,
+    must_be_tensor,
+    no_method,
+    no_such_name,
+    of_tensors,
+)
 from ..ops import ON_DEMAND, files_of, load
+from ..ops.block.checks import common, is_number
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
 from ..ops.block.public import public
+from . import removed_names
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -63,11 +74,22 @@ def positional_limit(api: Api) -> int:
 
 
 # Flags that the ops look at themselves, or that no schema has.
-NOT_FLAGS = ("keepdim", "requires_grad", "pin_memory")
+NOT_FLAGS = ("keepdim", "requires_grad", "pin_memory", "return_inverse", "return_counts")
+# Flags that some functions have without a default; and parameters that are whole numbers.
+FLAGS = (
+    *("training", "train", "has_biases", "bidirectional", "batch_first", "cudnn_enabled"),
+    *("align_corners", "accumulate", "periodic", "return_complex", "onesided", "stable"),
+    *("transposed", "use_input_stats", "upper"),
+)
+WHOLE = "diagonal offset k n bins step decimals interpolation_mode padding_mode".split()
+LARGE = 1 << 63
+IS_FLAG = frozenset((bool, type(None)))
+IS_WHOLE = frozenset((int, str, type(None)))  # padding_mode is a word in other functions
 
 
-def flags_of(api: Api) -> list[tuple[int, str]]:
-    """Positions and names of the parameters whose defaults are True or False.
+def flags_of(api: Api) -> list[tuple[int, str, frozenset[type]]]:
+    """Positions and names of the parameters that are True or False, or whole numbers, and the
+    types for which nothing has to be looked up.
 
     Read from the code object: `inspect.signature` of all functions would slow the import down.
     """
@@ -77,21 +99,37 @@ def flags_of(api: Api) -> list[tuple[int, str]]:
     defaults = function.__defaults__ or ()
     first = len(names) - len(defaults)
     found = [(first + i, names[first + i]) for i, v in enumerate(defaults) if isinstance(v, bool)]
+    found += [(i, name) for i, name in enumerate(names) if name in FLAGS and (i, name) not in found]
     only_named = (function.__kwdefaults__ or {}).items()
-    found += [(1 << 30, name) for name, v in only_named if isinstance(v, bool)]
-    return [(i, name) for i, name in found if name not in NOT_FLAGS]
+    found += [(1 << 30, name) for name, v in only_named if isinstance(v, bool) or name in FLAGS]
+    flags = [(i, name, IS_FLAG) for i, name in found if name not in NOT_FLAGS]
+    flags += [(i, name, IS_WHOLE) for i, name in enumerate(names) if name in WHOLE]
+    return sorted(flags, key=lambda flag: flag[0])
 
 
 def check_flags(
-    api: Api, flags: list[tuple[int, str]], args: Any, kwargs: dict[str, Any], method: bool
+    api: Api,
+    flags: list[tuple[int, str, frozenset[type]]],
+    args: Any,
+    kwargs: dict[str, Any],
+    method: bool,
+    ending: str = "",
 ) -> None:
     """Refuse a flag that is neither True nor False, if PyTorch does: `upper="no"` would be true."""
-    for position, name in flags:
+    for position, name, types in flags:
         value = args[position] if position < len(args) else kwargs.get(name)
-        if value is not None and value is not True and value is not False:
-            reason = wrong_kinds(api, args, kwargs, method)
+        if type(value) not in types or (type(value) is int and not -LARGE < value < LARGE):
+            reason = wrong_kinds(api, args, kwargs, method, ending)
             if reason is not None:
                 raise reason
+
+
+def check_dtype(api: Api, kwargs: dict[str, Any]) -> None:
+    """Refuse what is no dtype before the device is looked at, as PyTorch does."""
+    value = kwargs.get("dtype")
+    if value is not None and not isinstance(value, (dtypes.dtype, type)):
+        kind = type(value).__name__
+        raise TypeError(f"{api.spoken}(): argument 'dtype' must be torch.dtype, not {kind}")
 
 
 def make_function(api: Api) -> Callable[..., Any]:
@@ -125,6 +163,7 @@ def make_function(api: Api) -> Callable[..., Any]:
             if places and (STATE.modes_on or likes) and wants_to_create(args):
                 return DISPATCHED.created(api, call, args, kwargs)
             if places and (STATE.elsewhere or "device" in kwargs):
+                check_dtype(api, kwargs)
                 return GPU.created(api, call, args, kwargs)
             return call(*args, **kwargs)
         except TypeError as error:
@@ -168,10 +207,13 @@ def make_method(api: Api) -> Callable[..., Any]:
     casts = api.autocast is not None
     places = "device" in api.parameters and api.name.startswith("new_")
     flags = flags_of(api)
+    takes_numbers = api.inplace  # elementwise functions, mostly, in which a number may come first
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
             return ask_watchers(method, (self, *args), kwargs)
+        if takes_numbers and not isinstance(self, TensorBase):
+            raise no_method(api.name, self)
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
@@ -266,6 +308,7 @@ INTERPRETERS.ask_foreign = foreign
 
 def make_inplace(api: Api) -> Callable[..., Any]:
     call = api.call
+    flags = flags_of(api)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
@@ -273,14 +316,13 @@ def make_inplace(api: Api) -> Callable[..., Any]:
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
+            if flags and (kwargs or len(args) >= flags[0][0]):
+                check_flags(api, flags, (self, *args), kwargs, True, "_")
             return call(self, *args, **kwargs, run=write)
         except TypeError as error:
-            today = todays_form(api, (self, *args), kwargs)
-            if today is not None:
-                return method(*today[0], **today[1])
-            raise explain(api, error, (self, *args), kwargs, True, "_") from None
+            reason: Exception = explain(api, error, (self, *args), kwargs, True, "_")
         except AttributeError as error:
-            raise no_tensor(api, error, (self, *args), kwargs, True, "_") from None
+            reason = no_tensor(api, error, (self, *args), kwargs, True, "_")
         except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
                 return looped(error, f"{api.name}_", method, (self, *args), kwargs)
@@ -289,6 +331,7 @@ def make_inplace(api: Api) -> Callable[..., Any]:
                 prefer_refusal(self, error)
             explain_call(error, f"{api.name}_", api.parameters, (self, *args), kwargs)
             raise
+        return answered(api, method, reason, (self, *args), kwargs)
 
     return named(
         method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}", "tapegrad.Tensor"
@@ -329,13 +372,14 @@ def wrong_kinds(
     """PyTorch's error for arguments that are not of the kinds which its signature names."""
     from .._library.argument_kinds import refusal
 
-    if api.name.startswith("nn.functional."):
+    functional = api.name.startswith("nn.functional.")
+    if functional:
         # Python functions in PyTorch, whose arguments stand in another order than the op's.
         kwargs = dict(zip(api.parameters, args, strict=False)) | kwargs
         kwargs.pop("reduction", None)  # a name there, a number in the op
         args = ()
     name = api.name.replace(".", "_").removeprefix("nn_functional_") + ending
-    return refusal(name, api.spoken + ending, args, kwargs, method)
+    return refusal(name, api.spoken + ending, args, kwargs, method, functional)
 
 
 # What NumPy says about an array whose size in bytes 64 bits cannot hold.
@@ -357,17 +401,35 @@ def refuse_kinds(
     own = str(error).startswith(f"{api.spoken}{ending}(): ")
     if own and positional_limit(api) >= ANY_NUMBER:
         return  # the schema has a list in the place of arguments one by one
-    if api.python and isinstance(error, RuntimeError):
+    if api.python and isinstance(error, (RuntimeError, ValueError)):
         return  # a function in Python, which does not compare kinds first
     reason = wrong_kinds(api, args, kwargs, method, ending)
     if reason is None and isinstance(error, MemoryError):
         reason = no_memory(error)
     if reason is None and isinstance(error, ValueError) and str(error).startswith(TOO_BIG):
         reason = RuntimeError(f"{api.spoken}{ending}(): Storage size calculation overflowed")
-    if reason is None and isinstance(error, ValueError) and "be broadcast" in str(error):
+    shapes_first = isinstance(error, NotImplementedError) and api.inplace  # elementwise, mostly
+    if reason is None and (
+        shapes_first or (isinstance(error, ValueError) and "be broadcast" in str(error))
+    ):
         check_broadcast([v._array for v in args if isinstance(v, TensorBase)])
+    if reason is None and ending and isinstance(error, NotImplementedError):
+        reason = lower_category(args)
     if reason is not None:
         raise reason from None
+
+
+def lower_category(args: Any) -> RuntimeError | None:
+    """What PyTorch says of `x_(y)` where x is a tensor of ints and y a float, before all else."""
+    if len(args) != 2 or not isinstance(args[0], TensorBase) or not is_number(args[1]):
+        return None
+    own, found = args[0].dtype, common(args[0]._array, args[1])
+    if promote.can_cast(found, own):
+        return None
+    return RuntimeError(
+        f"result type {found.scalar_type} can't be cast to the desired output type "
+        f"{own.scalar_type}"
+    )
 
 
 def no_memory(error: MemoryError) -> RuntimeError:
@@ -598,7 +660,9 @@ OWN_CHECK = {"permute", "reshape", "view"}
 def special_methods(module: Any) -> None:
     """What a method does otherwise than the function of its name, and what looks like a field."""
     for name, method in getattr(module, "METHODS", {}).items():
-        setattr(Places.cls, name, method if name in OWN_CHECK else of_tensors(method))
+        refuses = method.__module__ == removed_names.__name__  # whatever it is called on
+        checks = name in OWN_CHECK or refuses
+        setattr(Places.cls, name, method if checks else of_tensors(method))
     for name, getter in getattr(module, "PROPERTIES", {}).items():
         field = getter if isinstance(getter, property) else property(getter)
         setattr(Places.cls, name, refusing(name, field))

@@ -17,36 +17,61 @@ has_lapack = has_spectral = True
 has_mkl = has_openmp = False
 
 
-def removed(name: str, instead: str) -> Callable[..., Any]:
-    """A function that only says what took its place."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{REMOVED}{instead}")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"Removed.{instead}"
-    return refuse
+def gone(instead: str) -> RuntimeError:
+    return RuntimeError(f"{REMOVED}{instead}")
 
 
-eig = removed(
-    "eig",
-    " `torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real "
-    "tensors mimicking complex tensors.",
-)
-lstsq = removed("lstsq", " `torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.")
-solve = removed(
-    "solve",
-    " `torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has its "
-    "arguments reversed and does not return the LU factorization.",
-)
-symeig = removed(
-    "symeig",
-    " The default behavior has changed from using the upper triangular portion of the matrix by "
-    "default to using the lower triangular portion.",
-)
-matrix_rank = removed(
-    "matrix_rank", "\nPlease use the `torch.linalg.matrix_rank` function instead."
-)
+def eig(self: Any, eigenvectors: bool = False, *, e: Any = None, v: Any = None) -> Any:
+    """Removed; `torch.linalg.eig` took its place."""
+    raise gone(
+        " `torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than "
+        "real tensors mimicking complex tensors."
+    )
+
+
+def lstsq(input: Any, A: Any, *, out: Any = None) -> Any:
+    """Removed; `torch.linalg.lstsq` took its place."""
+    raise gone(" `torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.")
+
+
+def solve(input: Any, A: Any, *, out: Any = None) -> Any:
+    """Removed; `torch.linalg.solve` took its place, with its arguments the other way round."""
+    raise gone(
+        " `torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has "
+        "its arguments reversed and does not return the LU factorization."
+    )
+
+
+def symeig(input: Any, eigenvectors: bool = False, upper: bool = True, *, out: Any = None) -> Any:
+    """Removed; `torch.linalg.eigh` took its place."""
+    raise gone(
+        " The default behavior has changed from using the upper triangular portion of the matrix "
+        "by default to using the lower triangular portion."
+    )
+
+
+def matrix_rank(input: Any, tol: Any = None, symmetric: bool = False, *, out: Any = None) -> Any:
+    """Removed; `torch.linalg.matrix_rank` took its place."""
+    raise gone("\nPlease use the `torch.linalg.matrix_rank` function instead.")
+
+
+# The methods of these names take less than the functions.
+
+
+def eig_method(self: Any, eigenvectors: bool = False) -> Any:
+    return eig(self, eigenvectors)
+
+
+def lstsq_method(self: Any, other: Any) -> Any:
+    return lstsq(self, other)
+
+
+def solve_method(self: Any, other: Any) -> Any:
+    return solve(self, other)
+
+
+def symeig_method(self: Any, eigenvectors: bool = False) -> Any:
+    return symeig(self, eigenvectors)
 
 
 class classproperty:

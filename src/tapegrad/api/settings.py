@@ -246,6 +246,8 @@ def get_device_module(device: Any = None) -> Any:
     """
     import tapegrad as tg
 
+    if not isinstance(device, (str, tg.device, type(None))):
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     kind = tg.device("cpu" if device is None else device).type
     if kind not in ("cpu", "cuda"):
         raise RuntimeError(
@@ -254,8 +256,8 @@ def get_device_module(device: Any = None) -> Any:
     return getattr(tg, kind)
 
 
-def is_vulkan_available() -> bool:
-    """Always False: there is no such backend."""
+def is_vulkan_available(*_: Any, **__: Any) -> bool:
+    """Always False: there is no such backend. Arguments are ignored, as in PyTorch."""
     return False
 
 

@@ -23,6 +23,7 @@ from ..core.lazy_conj import memory_behind, plain, with_bits_of
 from ..core.modes import MODES
 from ..core.strides import address
 from ..core.subclass import overrides, stays_special
+from ..core.swapped_data import note_swap
 from ..core.transforms.batched import is_batched
 from ..core.warned import warn
 from .starts import is_valueless
@@ -43,6 +44,8 @@ def assign_data(t: Any, value: Any) -> None:
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
         )
+    if t._cell is not None:  # a graph may have saved what it looked at
+        note_swap(t._cell, t._node, t._slot, t._array, value._array)
     if t._node is not None and t._node._is_leaf:
         t._node._kept = (value._array,)
     inference = value._cell is not None and value._cell.inference

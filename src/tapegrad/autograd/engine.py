@@ -119,15 +119,17 @@ class Pass:
     def visit(self, order: Order, pending: Pending) -> None:
         """Run one node on what has arrived, and hand its gradients to the edges."""
         node = self.at = pending.node
-        total = pending.total
-        pending.total = None
+        total, pending.total = pending.total, None
         if node._hooks is not None or self.watched:
             if node._hooks is None and self.only_captures:
                 self.visit_captured(order, pending, node, total)
             else:
                 self.visit_watched(order, node, total, pending.owned)
         elif not node._is_leaf:
-            self.hand_on(order, node, total, pending.owned, self.pull(node, total))
+            grads = self.pull(node, total)
+            if node._hooks is not None:  # made by an unpack hook of the node's values
+                grads = node._hooks.after(node, grads, total, self.record)
+            self.hand_on(order, node, total, pending.owned, grads)
         elif total is not None:
             accumulate(node, total, self.record, pending.owned, self.caller)
 
@@ -167,6 +169,7 @@ class Pass:
                 PROFILER.start(node.name(), None)
             # A copy of several gradients: hooks see None where nothing arrived.
             grads = self.pull(node, list(total) if type(total) is list else total)
+            hooks = node._hooks  # an unpack hook may have made some
             if grads is not None and not self.is_whole():
                 grads = order.wanted(node, grads)
         elif total is not None:

@@ -28,6 +28,7 @@ from ..core.node import Packed, fit, history_now, unpack_checked, wanted_dtype, 
 from ..core.python_dispatch import dispatches
 from ..core.rule_functions import RAW, RECORDED
 from ..core.subclass import bare_twin
+from ..core.swapped_data import SWAPS, newest
 from ..core.transforms.batched import above, grounded
 from ..core.transforms.dual import dual_of, with_tangent
 from ..core.transforms.levels import STACK, TANGENTS
@@ -100,6 +101,8 @@ class Kept:
                     self.version,
                 )
             array, cell = self.array, self.cell
+            if SWAPS and not self.is_output:
+                array = newest(array, cell, self.node, self.slot)
         node = owner if self.is_output else self.node
         if node is not None and node._is_leaf:
             leaf: Any = node

@@ -66,9 +66,9 @@ def write(
         return dispatched.write(op, tensors, attrs, watch)
     if special == INTERPRETED and dispatched.has_sparse(*tensors):
         return ON_DEMAND.write_sparse(op, tensors, attrs)
-    if len(tensors) == 2 and not attrs and not watch:
+    if not watch:
         records = not STATE.modes_on or MODES.records
-        if write_plain(op, target, tensors[1], records):
+        if write_plain(op, target, tensors, attrs, records):
             return target
     return write_values(op, tensors, attrs, watch)
 
@@ -122,6 +122,21 @@ def write_values(
     name = op.name + "_"
     destination = target._array
     check_overlap(destination, arrays, op.name)
+    if op.apart and type(destination) is not STATE.meta_type:
+        refuse_shared(op, destination, arrays, attrs)
+    at_once = (
+        op.into is not None
+        and execute is run_kernel
+        and type(destination) is ndarray
+        and not has_bits
+        and not STATE.anomaly
+        and not (recording and op.plan(mask).first)
+        and (destination.flags.forc or not overlaps_itself(destination))
+        and not (op.broadcasts and widens(destination, arrays[:2]))  # a mask, a source
+        and not (op.name == "copy" and discards(arrays[1], destination))
+    )
+    if at_once:
+        return write_at_once(op, tensors, attrs, watch, arrays, mask if recording else 0)
     if has_bits:
         arrays = [lazy_conj.plain(x) for x in arrays]
     if STATE.timing:
@@ -161,6 +176,59 @@ def write_values(
     if STATE.timing:
         PROFILER.stop(op.aten_name() + "_")
     return target
+
+
+def write_at_once(
+    op: Op,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    watch: tuple[Any, ...],
+    arrays: list[Any],
+    mask: int,
+) -> Any:
+    """`write_values`, refusals done, for an op that can change memory where it lies.
+
+    `mask`: the tensors that need a gradient, if the write is recorded.
+    """
+    target = tensors[0]
+    if STATE.timing:
+        PROFILER.start(op.aten_name() + "_", tensors)
+    node = None
+    if mask:
+        op = written(op, tensors)
+        node = lay_out(op, tensors, attrs, watch, mask, (target._array,))
+    quiet(op.into, *arrays, *attrs)
+    bump(target, op.name + "_", node is not None)
+    if node is not None:
+        rebase(target, node)
+        save_outputs(node, op.plan(mask), [target])
+    if STATE.timing:
+        PROFILER.stop(op.aten_name() + "_")
+    return target
+
+
+def widens(destination: Any, arrays: list[Any]) -> bool:
+    """Whether the result would have another shape than the destination, or none."""
+    shape = destination.shape
+    if all([not isinstance(x, ndarray) or x.shape == shape for x in arrays]):
+        return False
+    try:
+        shapes = [x.shape for x in arrays if isinstance(x, ndarray)]
+        return bool(np.broadcast_shapes(*shapes) != shape)
+    except ValueError:
+        return True
+
+
+def refuse_shared(op: Op, destination: Any, arrays: list[Any], attrs: tuple[Any, ...]) -> None:
+    """Refuse arguments in the memory that is written, where PyTorch allows none."""
+    for name in op.apart:
+        if name in op.attrs:
+            value = attrs[op.attrs.index(name)]
+        else:
+            value = arrays[op.tensors.index(name)]
+        for x in value if type(value) is tuple else (value,):
+            if getattr(x, "dtype", None) is not None and x.dtype.kind != "b":
+                check_apart(destination, x)
 
 
 def discards(source: Any, destination: Any) -> bool:
@@ -526,7 +594,7 @@ class CopySlices(Node):
     def _pull(self, grad: Any, record: bool) -> Any:
         F: Any = RECORDED if record else RAW if type(grad) is ndarray else GPU.space(grad)
         inner = self.inner
-        if self._freed_by is not None:
+        if inner is None:
             raise errors.freed_graph(self, grad)
         region = F.region_of(grad, self.way)
         grads = list(inner._pull(region if inner._outputs is None else [region], record))
@@ -539,7 +607,8 @@ class CopySlices(Node):
         return grads
 
     def _release(self) -> None:
-        self.inner._release()
+        # It keeps its values: a recorded pass may have made it the history of the written value.
+        self.inner = None
 
 
 def refresh(target: Any) -> None:

@@ -115,7 +115,7 @@ def saved_value(node: OpNode, place: int) -> Any:
     if kept is None:
         raise errors.freed_graph(node)
     node.check_versions()
-    value = kept[place]
+    value = node.with_newest(kept)[place]
     op = node._op
     if place >= op.width + len(op.outs):
         return value

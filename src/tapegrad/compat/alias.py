@@ -19,6 +19,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FunctionType, ModuleType
 from typing import Any
 
+from _tapegrad_as_torch import Scope
+
 from ..core.locks import new_rlock
 
 MISSING = (
@@ -87,6 +89,11 @@ def _distribution() -> Any:
             return None
 
     return Torch()
+
+
+def distributions(context: Any) -> list[Any]:
+    """That of torch, asked by name only: a listing of what is installed does not have it twice."""
+    return [_distribution()] if getattr(context, "name", None) == "torch" else []
 
 
 # Where classes live whose names a program never sees: they keep the names of their files.
@@ -181,9 +188,12 @@ class _RenamingLoader(Loader):
 
 
 class _TorchFinder(MetaPathFinder):
+    def __init__(self) -> None:
+        self.scope = Scope()
+        self.missing: set[str] = set()  # modules that were imported in vain
+
     def find_distributions(self, context: Any = None) -> Iterable[Any]:
-        # Asked by name only: a listing of what is installed does not have it twice.
-        return [_distribution()] if getattr(context, "name", None) == "torch" else []
+        return distributions(context) if self.scope.admits() else []
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -191,9 +201,11 @@ class _TorchFinder(MetaPathFinder):
         real = real_name(fullname)
         if real is None:
             return _renaming_spec(fullname, path) if fullname.startswith("tapegrad.") else None
+        if not self.scope.admits():
+            return None
         # Finders run under the global import lock: importing here, even a parent package, could
         # wait for a thread that waits for us. So only look; the loader imports.
-        spec = ModuleSpec(fullname, _LOADER)
+        spec = ModuleSpec(fullname, LOADER)
         loaded = sys.modules.get(real)
         if fullname == "functorch":
             path = sys.modules["tapegrad"].__path__
@@ -203,6 +215,7 @@ class _TorchFinder(MetaPathFinder):
             spec.submodule_search_locations = found.submodule_search_locations
         elif loaded is None:
             if _asked_by_import() and fullname.startswith("torch"):
+                self.missing.add(fullname)
                 raise ModuleNotFoundError(MISSING.format(name=fullname), name=fullname)
             return None
         return spec
@@ -215,8 +228,8 @@ def _renaming_spec(fullname: str, path: Sequence[str] | None) -> ModuleSpec | No
     return found
 
 
-_LOADER = _AliasLoader()
-_FINDER = _TorchFinder()
+LOADER = _AliasLoader()
+FINDER = _TorchFinder()
 _LOCK = new_rlock()
 
 
@@ -251,11 +264,12 @@ def _is_ours(module: ModuleType | None) -> bool:
     return getattr(spec, "name", "").partition(".")[0] == "tapegrad"
 
 
-def install() -> None:
+def install(scope: Scope | None = None) -> None:
     """Let ``torch`` and all its submodules be answered by tapegrad. Calling it again is harmless.
 
-    It has to come before the first ``import torch``: with the real PyTorch already loaded,
-    half of a program would hold one library and half the other, so that is refused.
+    `scope` leaves packages out that would behave differently if they found torch. The call has to
+    come before the first ``import torch``: with the real PyTorch already loaded, half of a program
+    would hold one library and half the other, so that is refused.
     """
     with _LOCK:
         loaded = sys.modules.get("torch")
@@ -264,8 +278,12 @@ def install() -> None:
                 "tapegrad.compat.install() was called after the real torch had been imported "
                 f"(from {getattr(loaded, '__file__', None)}); call it before the first import."
             )
-        if _FINDER not in sys.meta_path:
-            sys.meta_path.insert(0, _FINDER)
+        if FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, FINDER)
+            FINDER.missing.clear()
+        FINDER.scope.lift()
+        FINDER.scope = scope or Scope()
+        FINDER.scope.enforce()
         package = importlib.import_module("tapegrad")
         # Programs compare `torch.__name__`, and old ones say `torch.torch`.
         package.__name__ = "torch"
@@ -280,8 +298,9 @@ def install() -> None:
 def uninstall() -> None:
     """Take the alias away again. Names that a program has already imported keep working."""
     with _LOCK:
-        if _FINDER in sys.meta_path:
-            sys.meta_path.remove(_FINDER)
+        if FINDER in sys.meta_path:
+            sys.meta_path.remove(FINDER)
+        FINDER.scope.lift()
         package = importlib.import_module("tapegrad")
         package.__name__ = "tapegrad"
         vars(package).pop("torch", None)
@@ -297,4 +316,4 @@ def uninstall() -> None:
 
 def is_installed() -> bool:
     """Whether ``import torch`` is answered by tapegrad at the moment."""
-    return _FINDER in sys.meta_path
+    return FINDER in sys.meta_path

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import scalar_dtype
 from ..errors.sentences import does_not_fit
-from .base import F32, F64
+from .base import F32, F64, TensorBase
 from .dispatch import number_as
+from .rounding import rounded_to
 
 # What a loss does with the losses of the elements: words in nn.functional and in our ops, and
 # numbers, their places here, in PyTorch's schemas and in the functions of `torch`.
@@ -23,6 +25,8 @@ def reduction_number(value: Any) -> Any:
 def wrap_dim(dim: Any, ndim: int) -> int:
     """A dimension counted from the front; 0-d tensors have one dimension for this purpose."""
     bound = ndim if ndim else 1
+    if type(dim) is not int and not is_index(dim):
+        raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}")
     if not -bound <= dim < bound:
         if isinstance(dim, int) and not -(1 << 63) <= dim < 1 << 63:
             raise ValueError("Overflow when unpacking long long")
@@ -33,13 +37,20 @@ def wrap_dim(dim: Any, ndim: int) -> int:
     return int(dim if dim >= 0 else dim + bound)
 
 
+def is_index(value: Any) -> bool:
+    """Whether PyTorch takes a value for an int: no bool, and of tensors whole ones of 0 dims."""
+    if isinstance(value, TensorBase):
+        return value._array.ndim == 0 and value._array.dtype.kind in "iu"
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
 def number_as_array(dtype: Any, value: Any) -> Any:
     """A Python number as a 0-d array of `dtype`: truncated, but refused where it does not fit."""
     if type(value) is float and (dtype is F64 or dtype is F32 and -1e38 < value < 1e38):
         return np.array(value, dtype)
     kind = dtype.kind
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise OverflowError("int too big to convert")
+    if isinstance(value, int):
+        scalar_dtype(value)  # refuses what neither int64 nor uint64 holds
     if isinstance(value, complex) and kind not in "cb":
         if value.imag:
             raise does_not_fit(dtype)
@@ -65,8 +76,13 @@ def bounds(item: slice, size: int) -> tuple[int, int, int]:
     return start, stop if stop > start else start, step
 
 
+def number_beside(number: Any, dtype: Any, x: Any) -> Any:
+    """A number for `x`, which has the values of `dtype`: half precision rounds it, as PyTorch."""
+    return cast_value(cast_value(number, dtype), x.dtype)
+
+
 def cast_value(value: Any, dtype: Any) -> Any:
     """An array or a number in a NumPy dtype."""
     if not hasattr(value, "dtype"):
         return number_as(value, dtype)
-    return value if value.dtype == dtype else value.astype(dtype)
+    return value if value.dtype == dtype else rounded_to(value, dtype)

@@ -281,7 +281,9 @@ class Node(Stamped):
     _made: Any = None
     _gives_away: bool = False  # no op, but the gradients that it returns are in new memory
     _converts: bool = False  # a leaf whose gradient has a dtype of its own: Tensor.grad_dtype
-    _chain: Any = None  # of the last node of a linear layer on a GPU: core/layers.py
+    # Of the last node of a linear layer on a GPU: those of addmm (None: it is this one), of the
+    # input's view and of the weight's transpose (None: there is none).
+    _chain: Any = None
 
     def _pull(self, grad: Any, record: bool) -> Any:
         """The gradients for the edges, given the gradient of the output (a list if several)."""

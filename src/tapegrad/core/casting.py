@@ -13,14 +13,13 @@ from typing import Any
 
 from .. import dtypes
 from .autocast_state import STATE as SET
-from .base import F32, ON_DEVICE, ON_META, STATE, Stamped, TensorBase, cell_of, stamp
+from .base import F32, ON_DEVICE, ON_META, STATE, TensorBase, cell_of
 from .dispatch import REALS, apply, recorded
 from .late_bound import AUTOCAST, GPU
-from .layers import cast as record_cast
 from .modes import MODES, set_mode
 from .mypyc import mypyc_attr
 from .op import AS_CALLED, LOWER, SINGLE, UNSAFE, WIDEST, Autocast, Op
-from .operators import OPS, affine_at_once
+from .operators import OPS
 
 REFUSED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
@@ -46,7 +45,7 @@ class Cache:
         # What blocks cast, by the parameter that they began with.
         self.blocks: dict[tuple[int, Any], list[Any]] = {}
 
-    def cast(self, t: Any, dtype: Any, origin: Stamped | None = None) -> Any:
+    def cast(self, t: Any, dtype: Any) -> Any:
         """`t` in `dtype`, the same tensor each time: a weight used twice gets one cast."""
         key = (id(t), dtype)
         found = self.casts.get(key)
@@ -60,8 +59,6 @@ class Cache:
                 array = ready[2]  # and nothing was written since
             if array is None:
                 made = cast_tensor(t, dtype)
-            elif origin is not None:
-                made = record_cast(OPS.cast, t, array, origin)
             else:
                 made = recorded(OPS.cast, t, (dtype.np,), array)
             found = self.casts[key] = (t, made)
@@ -269,30 +266,7 @@ def cast_call(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         return call(*all_converted(args, dtype), **kwargs)
 
 
-def cast_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any, Any]:
-    """The tensors of a linear layer, cast, and its result; None for that: `cast_call` has to do it.
-
-    The same as there, for tensors of a GPU whose nodes are made at once: nothing of it asks for
-    autocast again.
-    """
-    low = MODES.autocast[1]
-    if low is None or bias is None:
-        return input, weight, bias, None
-    for t in (input, weight, bias):
-        if not isinstance(t, TensorBase) or t._special != ON_DEVICE:
-            return input, weight, bias, None
-    origin = Stamped()
-    if STATE.recording:
-        stamp(origin)
-    simple = STATE.modes_on == STATE.only_casting and not STATE.several
-    simple = simple and not STATE.timing and not STATE.anomaly
-    bias = cast_at_once(bias, low, origin, simple)
-    weight = cast_at_once(weight, low, origin, simple)
-    input = cast_at_once(input, low, origin, simple)
-    return input, weight, bias, affine_at_once(input, weight, bias, origin)
-
-
-def cast_at_once(t: TensorBase, dtype: Any, origin: Stamped, simple: bool) -> Any:
+def cast_at_once(t: TensorBase, dtype: Any, simple: bool) -> Any:
     """`converted` for a tensor of a GPU; `simple`: where nothing but autocast is on."""
     array = t._array
     found = array.dtype
@@ -304,9 +278,9 @@ def cast_at_once(t: TensorBase, dtype: Any, origin: Stamped, simple: bool) -> An
         return converted(t, dtype)
     edge = t._node
     if t._wants_grad and (edge is None or edge._is_leaf) and CACHING[0]:  # as `is_parameter`
-        return CACHE.cast(t, dtype, origin)
+        return CACHE.cast(t, dtype)
     try:
-        return record_cast(OPS.cast, t, kernel(array, wanted), origin)
+        return recorded(OPS.cast, t, (wanted,), kernel(array, wanted))
     except (MemoryError, ValueError):
         return converted(t, dtype)  # which says what is wrong
 

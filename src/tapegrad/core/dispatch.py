@@ -46,9 +46,12 @@ from .record import (
     record_two,
     without_counter,
 )
+from .rounding import half_as_single, rounded_to
+from .strides import overlaps_itself
 
 NUMBERS: Final = (int, float, complex, np.generic)
 REALS: Final = "fV"  # NumPy kinds of real floats (bfloat16 is a void kind)
+LARGE: Final = (1 << 62) - 1  # ints below it are checked without allocating
 PLAIN_ATTRS: Final[set[tuple[Any, ...]]] = set()  # attributes without an array of the host
 MOST_ATTRS: Final = 4096
 
@@ -119,6 +122,8 @@ def binary(op: Op, a: Any, b: Any) -> Any:
 
 def number_tensor(value: Any) -> TensorBase:
     """A number as a 0-d tensor of the dtype that PyTorch gives it: floats have the default one."""
+    if type(value) is int:
+        dtypes.scalar_dtype(value)  # refuses what neither int64 nor uint64 holds
     array = np.asarray(value)
     if array.dtype.kind == "f":
         array = array.astype(dtypes.default_np())
@@ -142,8 +147,12 @@ def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
                 if y.dtype is not x.dtype:
                     return of_two_dtypes(op, a, other) if records else apply(op, (a, b))
                 fit = 2
-    elif type(b) is float or type(b) is int:
+    elif type(b) is float:
         fit = alike(x, x)
+    elif type(b) is int:
+        number: int = b
+        if -LARGE < number < LARGE:
+            fit = alike(x, x)
     if fit == 0 or (a._view_of is not None and is_stale(a)):
         return apply(op, (a, b))
     if a._special:
@@ -253,6 +262,8 @@ def run_on_arrays(
             if not missing and not (op.numbers and isinstance(t, NUMBERS)):
                 at = 0 if op.variadic else len(arrays)
                 raise must_be_tensor(op.name, op.tensors[at], at + 1, t)
+            if type(t) is int:
+                dtypes.scalar_dtype(t)  # refuses what neither int64 nor uint64 holds
             arrays.append(t)
         bit <<= 1
     if STATE.timing:
@@ -361,40 +372,123 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...], records: bool = True) -
 
 def is_written_plainly(t: TensorBase, records: bool) -> bool:
     """Whether a write into a tensor has nothing to record, to refuse or to report."""
-    if t._view_of is not None or (records and t._wants_grad):
+    view = t._view_of
+    if records and (t._wants_grad or (view is not None and view.base._wants_grad)):
         return False
     return not (cell_of(t).inference or STATE.anomaly or STATE.timing)
 
 
-def write_plain(op: Op, t: Any, other: Any, records: bool) -> bool:
-    """`t.op_(other)` in its own memory, at once; False where it is not as simple as that."""
+def write_plain(
+    op: Op,
+    t: Any,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    records: bool,
+    name: str = "",
+) -> bool:
+    """The result of `op` computed into the memory of `t`; False where it is not as simple as that.
+
+    Short way of `autograd.inplace.write`, where `t` is the first of `tensors`, and of `out=`, which
+    says the name under which the write is counted. For float32 and float64 without history.
+    """
     if not isinstance(t, TensorBase) or op.silent or op.view:
         return False
-    on_gpu = t._special == ON_DEVICE
-    if not (on_gpu and not STATE.several) and (t._special or not op.native):
+    if t._special:
+        return write_on_device(op, t, tensors, attrs, records, name)
+    x = t._array
+    dtype = x.dtype
+    if type(x) is not ndarray or (dtype is not F32 and dtype is not F64):
+        return False
+    into = getattr(op.kernel, "into", None) if op.native else None
+    if into is None and (op.into is None or tensors[0] is not t):
         return False
     if not is_written_plainly(t, records):
         return False
-    x = t._array
-    dtype = x.dtype
-    if not on_gpu and ((dtype is not F32 and dtype is not F64) or x.base is not None):
-        return False
-    y: Any = other
-    if isinstance(other, TensorBase):
-        if other._special != t._special or other._view_of is not None:
+    arrays: list[Any] = []
+    for other in tensors:
+        if other is t:
+            arrays.append(x)
+        elif isinstance(other, TensorBase):
+            y = other._array
+            if other._special or type(y) is not ndarray or y.dtype is not dtype:
+                return False
+            if (records and other._wants_grad) or is_stale(other):
+                return False
+            # What shares memory may have to be refused, or to be read before it is written.
+            if (x.base is not None or y.base is not None) and np.may_share_memory(x, y):
+                return False
+            if x is y:
+                return False
+            arrays.append(y)
+        elif type(other) is float or type(other) is int:
+            arrays.append(other)
+        else:
             return False
-        if records and other._wants_grad:
+    if into is not None:
+        if not into(x, *arrays, *attrs):
+            return False
+    elif op.apart or not change_plainly(op.into, x, arrays, attrs):
+        return False
+    if name:
+        cell_of(t).bump(name)
+    else:
+        count_write(t, op.name + "_")
+    return True
+
+
+def change_plainly(change: Any, x: Any, arrays: list[Any], attrs: tuple[Any, ...]) -> bool:
+    """Run the `into` of an op; False where it raises, which the general way says better."""
+    if not x.flags.forc and overlaps_itself(x):
+        return False  # elements that share memory are written in turn
+    try:
+        change(*arrays, *attrs)
+    except (ValueError, IndexError, TypeError):
+        return False
+    return True
+
+
+def count_write(t: TensorBase, name: str) -> None:
+    """Count a write that is not recorded, with what E01 wants to know about it."""
+    view = t._view_of
+    if view is None:
+        cell_of(t).bump(name, (False, None, None, -1, t._cut))
+    else:
+        cell_of(t).bump(name, (False, t._array.shape, view._code, view._lasti, t._cut))
+
+
+def write_on_device(
+    op: Op,
+    t: TensorBase,
+    tensors: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    records: bool,
+    name: str,
+) -> bool:
+    """`write_plain` on a GPU, for two operands, whose kernels see to shared memory themselves."""
+    if (
+        t._special != ON_DEVICE
+        or STATE.several
+        or len(tensors) != 2
+        or attrs
+        or tensors[0] is not t
+    ):
+        return False
+    if t._view_of is not None or not is_written_plainly(t, records):
+        return False
+    other: Any = tensors[1]
+    y = other
+    if isinstance(other, TensorBase):
+        if other._special != ON_DEVICE or other._view_of is not None:
             return False
         y = other._array
-        # Memory of its own: no part of the target's. (The kernels of a GPU look for themselves.)
-        if y.dtype is not dtype or (not on_gpu and y.base is not None and y is not x):
+        if (records and other._wants_grad) or y.dtype is not t._array.dtype:
             return False
     elif type(other) is not float and type(other) is not int:
         return False
-    into = getattr(op.device.kernel if on_gpu else op.kernel, "into", None)
-    if into is None or not into(x, x, y):
+    into = getattr(op.device.kernel, "into", None)
+    if into is None or not into(t._array, t._array, y):
         return False
-    cell_of(t).bump(op.name + "_", (False, None, None, -1, t._cut))
+    count_write(t, name or op.name + "_")
     return True
 
 
@@ -502,6 +596,16 @@ def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> An
         op.guard(*arrays)
     if op.dtype_rule:
         down = unify(op, arrays)
+        if down is not None:
+            # A number keeps single precision next to a half tensor; only the result is rounded.
+            attempt = getattr(kernel, "attempt", None)
+            if attempt is not None:
+                done = attempt(*arrays, *attrs)
+                if done is not None:
+                    return done
+            for i, x in enumerate(arrays):
+                if type(x) is ndarray:
+                    arrays[i] = half_as_single(x)
     try:
         out = quiet(kernel, arrays, *attrs) if op.variadic else quiet(kernel, *arrays, *attrs)
     except ValueError:
@@ -512,7 +616,7 @@ def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> An
         raise
     if down is None or out.dtype.kind not in FLOATS:
         return out
-    return quiet(out.astype, down)  # it may overflow
+    return quiet(rounded_to, out, down)  # it may overflow
 
 
 def unify(op: Op, arrays: list[Any]) -> Any:
@@ -520,16 +624,17 @@ def unify(op: Op, arrays: list[Any]) -> Any:
     dtype = common_dtype(op, arrays)
     down = None
     if dtype.itemsize == 2 and dtype.kind in FLOATS and not all_arrays(arrays):
-        # A number keeps single precision next to a half tensor; only the result is rounded.
         down = dtype
-        dtype = F32
     for i in range(len(arrays)):
         x = arrays[i]
         if type(x) is ndarray:
             if x.dtype is not dtype:
                 arrays[i] = x.astype(dtype, copy=False)
         elif x is not None:
-            arrays[i] = number_as(x, dtype)
+            if down is None:
+                arrays[i] = number_as(x, dtype)
+            else:
+                arrays[i] = float(x if op.wide_numbers else number_as(x, dtype))
     return down
 
 

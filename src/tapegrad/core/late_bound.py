@@ -119,7 +119,9 @@ class HostKernels:
     lies_as: Any = None  # (array, array): both in C order with the same strides, the first writable
     strided: Any = None  # (array, shape, strides, offset): a view; None: not for it
     product: Any = None  # (matrix, matrix, summand); None: not for it
-    lstm_step: Any = None  # (sums, cells): what core/cells.py records; None: not for it
+    as_single: Any = None  # (array of half precision, in C order): as float32
+    as_half: Any = None  # (float32 array in C order, half dtype): rounded
+    lstm_step: Any = None  # (sums, cells): all results of a step; None: not for it
     user_line: Any = None  # (code, own files): where in that code the user is, or None
 
 
@@ -146,6 +148,8 @@ class OnDemand:
     from_dlpack: Any = None  # (object): the array of another library as a tensor
     sparse_gradient: Any = None  # (indices, values, shape): a sparse tensor
     add_sparse_gradient: Any = None  # (leaf, gradient)
+    sparse_like: Any = None  # (function, input, dtype, requires_grad): zeros_like and its kin
+    sparse_output: Any = None  # (out, result): `out=` of a sparse tensor
     write_sparse: Any = None  # (op, tensors, attrs): an in-place op on sparse tensors
 
 

@@ -30,7 +30,7 @@ class BitArray(np.lib.mixins.NDArrayOperatorsMixin):
     What is not written down here is asked of a copy with the values: `item`, `sum`, `astype` …
     """
 
-    __slots__ = ("conjugated", "memory", "negated")
+    __slots__ = ("__weakref__", "conjugated", "memory", "negated")
 
     def __init__(self, memory: Any, conjugated: bool, negated: bool) -> None:
         STATE.bits_type = BitArray

@@ -5,13 +5,20 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..errors import freed_graph, modified_in_place, saved_detached
+from ..errors import (
+    check_broadcast,
+    freed_graph,
+    modified_in_place,
+    saved_detached,
+    swapped_data,
+)
 from .base import ON_DEVICE, ORDINARY, STATE, Node, TensorBase, Version, ndarray, own_maker, wrap
 from .gradient_memory import HOST, memory_of
 from .late_bound import DISPATCHED, FORWARD_MODE, GPU, HOST_KERNELS, INSPECTION
 from .mypyc import mypyc_attr
 from .op import Op
 from .rule_functions import RAW, RECORDED
+from .swapped_data import SWAPS, newest
 
 
 class Packed:
@@ -48,8 +55,13 @@ class OpNode(Node):
         if kept is None:
             raise freed_graph(self, grad)
         op: Op = self._op
+        own = True  # whether the values are those that the op saw
         if self._cells:
             self.check_versions()
+            if SWAPS:
+                current = self.with_newest(kept)
+                own = current is kept
+                kept = current
         if self._packed:
             kept = self.unpacked(kept, record)
         elif record:
@@ -58,11 +70,17 @@ class OpNode(Node):
         kind = kind_of_parts(grad) if type(grad) is list else type(grad)
         if kind is STATE.device_type and not record:
             F = GPU.raw
-            if op.device.pull is not None:
+            if op.device.pull is not None and own:
                 at_once = op.device.pull(self, grad, op.named(kept))
                 if at_once is not None:
                     return at_once
-        elif op.gradients is not None and not record and not self.conjugates and not self.mixed:
+        elif (
+            op.gradients is not None
+            and not record
+            and not self.conjugates
+            and not self.mixed
+            and own  # kernels rely on the sizes
+        ):
             found = op.gradients(grad, kept, self._edges)
             if found is not None:
                 if self._fixes is not None:
@@ -138,6 +156,29 @@ class OpNode(Node):
                 self.complain()
         if STATE.detached:
             self.check_detached()
+
+    def with_newest(self, kept: tuple[Any, ...]) -> tuple[Any, ...]:
+        """`kept` with what inputs look at now whose `.data` was set; the same tuple if none was."""
+        op: Op = self._op
+        cells = self._cells
+        made: list[Any] | None = None
+        for k in range(0, len(cells), 3):
+            place = cells[k]
+            if type(place) is not int or place >= op.width:
+                continue
+            edge = self._edges[place] if place < len(self._edges) else None
+            slot = 0 if edge is None or self._edge_slots is None else self._edge_slots[place]
+            old = kept[place]
+            array = newest(old, cells[k + 1], edge, slot)
+            if array is not old:
+                if array.shape != old.shape:
+                    check_broadcast([old, array])
+                if op.joint is not None and (array.shape != old.shape or array.dtype != old.dtype):
+                    raise swapped_data(self.name(), op.tensors[place], old, array)
+                if made is None:
+                    made = list(kept)
+                made[place] = array
+        return kept if made is None else tuple(made)
 
     def check_detached(self) -> None:
         """PyTorch finds the history of a saved input at the tensor, which must still have it."""

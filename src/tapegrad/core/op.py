@@ -99,6 +99,7 @@ class Facts:
     tensors: tuple[str, ...] = ("input",)
     variadic: bool = False  # `tensors` is one list
     numbers: bool = False  # Python numbers may take the place of tensors
+    wide_numbers: bool = False  # beside half precision they are not rounded to it
     outs: tuple[str, ...] = ("out",)  # names of the outputs; () in an Op if their number varies
     result: Any = None  # class of a several-output result (a namedtuple)
     guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses
@@ -117,6 +118,7 @@ class Facts:
     multi_view: bool = False  # several views at once: they refuse to be written
     replays: bool = False  # a view that as_strided cannot express (it changes the dtype)
     silent: bool = False  # the in-place form leaves the history as it is
+    apart: tuple[str, ...] = ()  # arguments that may share no memory with what the op writes into
 
     # Gradients.
     undifferentiable: str = ""  # why the op has no gradient, and no rules
@@ -155,6 +157,9 @@ class Op(Facts):
     single: bool = True  # exactly one output, not in a tuple
     kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on the CPU
     native: bool = False  # the kernel is in C: it gives no floating point warnings
+    # (arrays…, attributes…): changes the first array into the result, at the cost of what is
+    # written. It raises before it writes. None: the in-place form copies the kernel's result.
+    into: Any = None
     # All gradients at once: (gradient, kept, edges) -> list, or None to use the rules.
     gradients: Any = None
     forward: Any = None  # the block's `fwd`: the kernel with the array module as first argument

@@ -7,10 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import explain_call
-from .base import F32, F64, ON_DEVICE, ORDINARY, STATE, Stamped, TensorBase
-from .dispatch import REALS, apply, binary, binary_plain, is_stale, pair, unary
+from .base import F32, F64, STATE, TensorBase
+from .dispatch import apply, binary, binary_plain, pair, unary
 from .late_bound import AUTOCAST, INTERPRETERS
-from .layers import linear
 from .mypyc import mypyc_attr
 from .op import REGISTRY, Op
 
@@ -22,9 +21,6 @@ class Table:
     sub: Op
     mul: Op
     mm: Op
-    addmm: Op
-    t: Op
-    view: Op
     cast: Op
     rsub_scalar: Op
     pow_scalar: Op
@@ -44,9 +40,6 @@ class Table:
         self.sub = REGISTRY["sub"]
         self.mul = REGISTRY["mul"]
         self.mm = REGISTRY["mm"]
-        self.addmm = REGISTRY["addmm"]
-        self.t = REGISTRY["t"]
-        self.view = REGISTRY["view"]
         self.cast = REGISTRY["cast"]
         self.rsub_scalar = REGISTRY["rsub_scalar"]
         self.pow_scalar = REGISTRY["pow_scalar"]
@@ -89,84 +82,6 @@ def takes_number(a: TensorBase, b: Any) -> bool:
         return False
     dtype = a._array.dtype
     return dtype is F32 or dtype is F64
-
-
-def affine(input: Any, weight: Any, bias: Any) -> Any:
-    """`linear` where everything fits: floats of one dtype, nothing to refuse; else None."""
-    if not (
-        isinstance(input, TensorBase)
-        and isinstance(weight, TensorBase)
-        and isinstance(bias, TensorBase)
-    ):
-        return None
-    rows = rows_of(input._array, weight._array, bias._array)
-    if rows < 0:
-        return None
-    x = input._array
-    shape: tuple[int, ...] = x.shape
-    columns, inner = weight._array.shape
-    if rows and inner and (input._special == ON_DEVICE or not STATE.modes_on):
-        found = at_once(input, weight, bias, rows)
-        if found is not None:
-            return found
-    if len(shape) == 2:
-        return apply(OPS.addmm, (bias, input, apply(OPS.t, (weight,))), (1, 1))
-    if not x.flags.c_contiguous or not rows or not inner:
-        return None
-    turned = apply(OPS.t, (weight,))
-    flat = apply(OPS.view, (input,), ((rows, inner),))
-    out = apply(OPS.addmm, (bias, flat, turned), (1, 1))
-    return apply(OPS.view, (out,), ((*shape[:-1], columns),))
-
-
-def rows_of(x: Any, w: Any, b: Any) -> int:
-    """Those of the input of a linear layer as a matrix; -1 if the arrays do not fit."""
-    dtype = x.dtype
-    if dtype.kind not in REALS or w.dtype is not dtype or b.dtype is not dtype:
-        return -1
-    shape: tuple[int, ...] = x.shape
-    rank = len(shape)
-    if rank < 2 or w.ndim != 2:
-        return -1
-    columns, inner = w.shape
-    if shape[rank - 1] != inner or b.shape != (columns,):
-        return -1
-    rows = 1
-    for n in shape[:-1]:
-        rows *= n
-    return rows
-
-
-def affine_at_once(input: TensorBase, weight: TensorBase, bias: TensorBase, origin: Stamped) -> Any:
-    """`affine` of tensors of a GPU, if it is one call of core/layers.py; else None."""
-    rows = rows_of(input._array, weight._array, bias._array)
-    if rows <= 0 or not weight._array.shape[1]:
-        return None
-    return at_once(input, weight, bias, rows, origin)
-
-
-def at_once(
-    input: TensorBase,
-    weight: TensorBase,
-    bias: TensorBase,
-    rows: int,
-    origin: Stamped | None = None,
-) -> Any:
-    """The same with its nodes made at once; None: nothing so simple."""
-    special = input._special
-    if weight._special != special or bias._special != special:
-        return None
-    if special != ORDINARY and (special != ON_DEVICE or STATE.several):
-        return None
-    if STATE.modes_on != (STATE.only_casting if STATE.casting else 0):
-        return None
-    for t in (input, weight, bias):
-        if t._view_of is not None and is_stale(t):
-            return None
-    x = input._array
-    if x.ndim != 2 and not (x._c_contiguous if special == ON_DEVICE else x.flags.c_contiguous):
-        return None
-    return linear((OPS.t, OPS.view, OPS.addmm), input, weight, bias, rows, origin)
 
 
 def as_number(value: Any) -> Any:

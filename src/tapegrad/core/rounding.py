@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from .late_bound import HOST_KERNELS
+
+SMALL = 512  # elements: NumPy converts so many in less time than it takes to look at them
+
 
 def fused(a: Any, b: float, c: Any) -> Any:
     """a * b + c in float64 with one rounding: the errors of both steps are added back."""
@@ -30,5 +34,17 @@ def half_as_single(value: Any) -> Any:
     """Half precision as single: what PyTorch computes in before it rounds once at the end."""
     dtype = getattr(value, "dtype", None)
     if dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV":
+        if type(value) is np.ndarray and HOST_KERNELS.as_single is not None:
+            if value.size >= SMALL and value.flags.carray and dtype.isnative:
+                return HOST_KERNELS.as_single(value)
         return value.astype(np.float32)
     return value
+
+
+def rounded_to(value: Any, dtype: Any) -> Any:
+    """An array in another dtype."""
+    if dtype.itemsize == 2 and dtype.kind in "fV" and type(value) is np.ndarray:
+        if value.dtype == np.float32 and value.size >= SMALL and value.flags.carray:
+            if HOST_KERNELS.as_half is not None and value.dtype.isnative and dtype.isnative:
+                return HOST_KERNELS.as_half(value, dtype)
+    return value.astype(dtype)

@@ -266,6 +266,8 @@ disabled_torch_function = _Disabled()
 
 def as_subclass(t: Any, cls: type) -> Any:
     """A tensor of `cls` with the memory of `t` and one more step of history where there is one."""
+    if not isinstance(cls, type):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
     if t._wants_grad and MODES.records:
         t = apply(REGISTRY["alias"], (t if dispatches(t) else without_class(t),))
     if takes_part(cls) and overrides(cls):

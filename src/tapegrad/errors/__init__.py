@@ -23,9 +23,11 @@ from .sentences import (
     inference_saved,
     inference_written,
     must_be_tensor,
+    no_method,
     no_tensor_in_list,
     of_tensors,
     saved_detached,
+    swapped_data,
     unbound_call,
 )
 from .writes import leaf_written, modified_in_place, view_written
@@ -45,6 +47,7 @@ __all__ = [
     "leaf_written",
     "modified_in_place",
     "must_be_tensor",
+    "no_method",
     "of_tensors",
     "unbound_call",
     "no_history",
@@ -55,6 +58,7 @@ __all__ = [
     "of_node",
     "saved_detached",
     "slips",
+    "swapped_data",
     "type_name",
     "unused_input",
     "view_written",

@@ -44,6 +44,14 @@ def saved_detached() -> Exception:
     )
 
 
+def swapped_data(node: str, role: str, old: Any, new: Any) -> Exception:
+    return RuntimeError(
+        f"{node} needs the data of `{role}`, which was a {old.dtype} tensor of shape "
+        f"{list(old.shape)} and has been set to a {new.dtype} tensor of shape {list(new.shape)} "
+        "since"
+    )
+
+
 def inference_written() -> Exception:
     return RuntimeError(
         "Inplace update to inference tensor outside InferenceMode is not allowed."

@@ -16,15 +16,15 @@ PRIMITIVES = frozenset(
     """
     neg abs square sqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan
     sinh cosh tanh asinh acosh atanh sigmoid erf erfc floor ceil rint trunc sign isnan isinf
-    isfinite not_ signbit polynomial erfinv gelu_value gelu_slope round16
+    isfinite not_ signbit polynomial erfinv gelu_value gelu_slope round_bf16
+    round_f16
     add sub mul div maximum minimum fmax fmin pow fmod atan2 hypot copysign lt le gt ge eq ne and_
     or_ xor_
     select
     """.split()
 )
-SINGLE = frozenset(
-    ["erfinv", "gelu_value", "gelu_slope", "round16"]
-)  # those of single precision alone
+# Those of single precision alone.
+SINGLE = frozenset("erfinv gelu_value gelu_slope round_bf16 round_f16".split())
 COMMUTATIVE = frozenset(["add", "mul"])
 TRUTHS = frozenset("isnan isinf isfinite not_ signbit lt le gt ge eq ne and_ or_ xor_".split())
 

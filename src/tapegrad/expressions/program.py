@@ -27,7 +27,9 @@ SLOW = 10.0
 CHEAP = 0.15
 # Where elements take branches, NumPy computes only what they need: up to here that is slower.
 MOST_FOR_BRANCHES = 20.0
-FLOAT_KIND, DOUBLE_KIND, BOOL_KIND, BFLOAT16_KIND = range(4)  # TG_F32, TG_F64, TG_BOOL, TG_BF16
+# TG_F32, TG_F64, TG_BOOL, TG_BF16, TG_F16
+FLOAT_KIND, DOUBLE_KIND, BOOL_KIND, BFLOAT16_KIND, FLOAT16_KIND = range(5)
+ROUNDINGS = {"round_bf16": BFLOAT16_KIND, "round_f16": FLOAT16_KIND}
 COMPUTED, NOTHING = -1, -2
 MOST_REGISTERS = 64
 MOST_STEPS = 128
@@ -53,16 +55,14 @@ def program(
     Registers are the inputs, the constants, the outputs, and the values in between, whose registers
     are used again when their last reader is done. A wide one computes in double and rounds.
     """
-    half = kind == BFLOAT16_KIND
-    if half and maker.wide:
-        raise TooLarge("bfloat16 in double")
+    half = kind in (BFLOAT16_KIND, FLOAT16_KIND)
     inner = DOUBLE_KIND if maker.wide else FLOAT_KIND if half else kind
     inputs = len(sources)
     given = tuple([given_by(e) for e in results])
     outputs = [e for e in results if e is not None and given_by(e) == COMPUTED]
     kinds = tuple([kind_of(e, kind) for e in outputs])
     # Writing rounds.
-    outputs = [e.args[0] if e.name == "round16" and e.args[0].args else e for e in outputs]
+    outputs = [e.args[0] if e.name in ROUNDINGS and e.args[0].args else e for e in outputs]
     order = list(in_order(outputs))
     numbers = [e for e in order if e.name == "number"]
     lists = list(dict.fromkeys([e.value for e in order if e.name == "polynomial"]))
@@ -125,10 +125,12 @@ def program(
 
 
 def kind_of(output: Expression, kind: int) -> int:
-    """Of bfloat16 is what was rounded last; other formulas of it end in single precision."""
+    """The dtype of an output: half precision is what was rounded last, in a program of halves."""
     if output.is_truth:
         return BOOL_KIND
-    return FLOAT_KIND if kind == BFLOAT16_KIND and output.name != "round16" else kind
+    if kind in (BFLOAT16_KIND, FLOAT16_KIND):
+        return ROUNDINGS.get(output.name, FLOAT_KIND)
+    return kind
 
 
 def given_by(result: Expression | None) -> int:

@@ -9,6 +9,7 @@ and runs on NumPy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,24 +21,47 @@ from .expressions import PRIMITIVES, SINGLE, Expression, Maker
 BOOL = np.dtype(bool)
 
 
+F16 = np.dtype(np.float16)
+
+
 def is_half(dtype: Any) -> bool:
-    """Whether it is bfloat16, which is computed in single precision and rounded (`round16`)."""
-    return bool(dtype.kind == "V")
+    """Whether it is float16 or bfloat16: computed in single precision and rounded (`rounding`)."""
+    return bool(dtype.itemsize == 2)
+
+
+def rounding(dtype: Any) -> str:
+    """The primitive that rounds single precision to a half precision dtype."""
+    return "round_f16" if dtype == F16 else "round_bf16"
 
 
 class Untraceable(TypeError):
     """A formula asked for more than a symbol knows."""
 
 
-def check_beside_half(inputs: Any) -> None:
-    """Only what NumPy takes as it is: single precision, and integers that bfloat16 has."""
+def beside_half(inputs: Any) -> list[Any]:
+    """The arguments of a function of halves, as NumPy takes them.
+
+    It rounds Python numbers to float16, but not to bfloat16; beside single precision to that.
+    """
+    halves = {x.dtype for x in inputs if isinstance(x, Symbol) and is_half(x.dtype)}
+    single = any([getattr(x, "dtype", None) == np.float32 for x in inputs])
+    made = []
     for x in inputs:
         if isinstance(x, Symbol):
             fine = is_half(x.dtype) or x.dtype == np.float32
+        elif halves == {F16} and type(x) in (int, float):
+            with np.errstate(all="ignore"):
+                x = (np.float32 if single else np.float16)(x)
+            fine = type(x) is np.float32 or np.isfinite(x) or not math.isfinite(x)
         else:
             fine = type(x) in (float, np.float32) or (type(x) is int and abs(x) <= 256)
+            fine = fine or getattr(x, "dtype", None) in halves  # a scalar of that dtype
         if not fine:
-            raise Untraceable("bfloat16 beside something that may be rounded")
+            raise Untraceable("half precision beside something that may be rounded")
+        made.append(x)
+    if len(halves) > 1:
+        raise Untraceable("both kinds of half precision")
+    return made
 
 
 class Flags:
@@ -52,7 +76,6 @@ class Symbol(NDArrayOperatorsMixin):
 
     base = None
     ndim = 1
-    size = 1
     shape = (1,)
     flags = Flags()
 
@@ -64,6 +87,12 @@ class Symbol(NDArrayOperatorsMixin):
     @property
     def itemsize(self) -> int:
         return self.dtype.itemsize
+
+    @property
+    def size(self) -> int:
+        if is_half(self.dtype):  # small arrays of half precision are rounded more often
+            raise Untraceable("the size of a symbol")
+        return 1
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -80,11 +109,11 @@ class Symbol(NDArrayOperatorsMixin):
         if rule is None:
             raise Untraceable(f"no primitive computes {ufunc.__name__}")
         if any([is_half(x.dtype) for x in inputs if isinstance(x, Symbol)]):
-            check_beside_half(inputs)
+            inputs = beside_half(inputs)
         made = rule(self.maker, *[self.read(x) for x in inputs])
         dtype = BOOL if made.is_truth else self.float_dtype(inputs)
         if is_half(dtype):
-            made = self.maker.apply("round16", made)
+            made = self.maker.apply(rounding(dtype), made)
         if all([isinstance(x, Number) or not isinstance(x, Symbol) for x in inputs]):
             with np.errstate(all="ignore"):
                 value = ufunc(*[x.value if isinstance(x, Number) else x for x in inputs])
@@ -96,7 +125,7 @@ class Symbol(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         rule = FUNCTIONS.get(function.__name__)
-        if rule is None or any([isinstance(x, Symbol) and is_half(x.dtype) for x in args]):
+        if rule is None:
             raise Untraceable(f"no expression for numpy.{function.__name__}")
         return rule(self, *args, **kwargs)
 
@@ -109,6 +138,8 @@ class Symbol(NDArrayOperatorsMixin):
             return x.expression
         if isinstance(x, (bool, int, float, np.bool_, np.floating, np.integer)):
             return self.maker.number(x)
+        if isinstance(x, np.generic) and is_half(x.dtype):
+            return self.maker.number(float(x))
         if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype.kind in "bfiu":
             return self.maker.number(x[()])
         raise Untraceable(f"a {type(x).__name__} beside symbols")
@@ -116,7 +147,7 @@ class Symbol(NDArrayOperatorsMixin):
     def float_dtype(self, inputs: Any) -> np.dtype[Any]:
         """The dtype of a float result: that of the symbols, which is one.
 
-        Of bfloat16 and integers it is bfloat16; beside a float NumPy computes in single precision.
+        Of halves and integers it is half; beside a float NumPy computes in single precision.
         """
         if any([isinstance(x, Symbol) and is_half(x.dtype) for x in inputs]):
             if all([type(x) is int or is_half(getattr(x, "dtype", BOOL)) for x in inputs]):
@@ -140,11 +171,13 @@ class Symbol(NDArrayOperatorsMixin):
             return Symbol(self.maker, self.maker.apply("ne", self.expression, zero), BOOL)
         if dtype != BOOL and dtype.kind != "f" and not is_half(dtype):
             raise Untraceable(f"a cast to {dtype}")
-        if is_half(self.dtype) and dtype not in (self.dtype, np.float32):
-            raise Untraceable(f"a cast of bfloat16 to {dtype}")
+        if is_half(self.dtype) and is_half(dtype) and dtype != self.dtype:
+            raise Untraceable(f"a cast of {self.dtype} to {dtype}")
+        if is_half(self.dtype) and dtype == np.float64:
+            self.maker.wide = True
         made = self.expression
         if is_half(dtype) and not is_half(self.dtype) and self.dtype != BOOL:
-            made = self.maker.apply("round16", made)
+            made = self.maker.apply(rounding(dtype), made)
         if self.dtype == BOOL and dtype != BOOL:
             # The machine has 0 and 1 for truths: a number already, but no truth any more.
             one, zero = self.maker.number(1.0), self.maker.number(0.0)
@@ -157,7 +190,7 @@ class Symbol(NDArrayOperatorsMixin):
     def polynomial(self, coefficients: Any) -> Symbol:
         """What `horner` in ops/special/kernels.py computes, in one step."""
         if is_half(self.dtype):
-            raise Untraceable("a polynomial of bfloat16")
+            raise Untraceable("a polynomial of half precision")
         made = self.maker.polynomial(self.expression, tuple(coefficients))
         return Symbol(self.maker, made, self.dtype)
 
@@ -295,9 +328,17 @@ UFUNCS: dict[str, Callable[..., Expression]] = {
 
 
 def where(self: Symbol, condition: Any, x: Any, y: Any) -> Symbol:
+    halves = [v.dtype for v in (x, y) if isinstance(v, Symbol) and is_half(v.dtype)]
+    if halves:
+        if halves[0] != F16 and float in (type(x), type(y)):
+            raise Untraceable("NumPy chooses double precision beside bfloat16")
+        x, y = beside_half((x, y))
     test, a, b = as_truth(self.maker, self.read(condition)), self.read(x), self.read(y)
     made = self.maker.apply("select", test, a, b)
-    return Symbol(self.maker, made, BOOL if made.is_truth else self.float_dtype((x, y)))
+    dtype = BOOL if made.is_truth else self.float_dtype((x, y))
+    if is_half(dtype):
+        made = self.maker.apply(rounding(dtype), made)
+    return Symbol(self.maker, made, dtype)
 
 
 def clip(self: Symbol, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Symbol:
@@ -314,7 +355,10 @@ def filled(value: Any) -> Callable[..., Symbol]:
         kind = a.dtype if dtype is None else np.dtype(dtype)
         if isinstance(value, Symbol):
             return Symbol(self.maker, value.expression, kind)
-        return Symbol(self.maker, self.maker.number(bool(value) if kind == BOOL else value), kind)
+        made = self.maker.number(bool(value) if kind == BOOL else value)
+        if is_half(kind):
+            made = self.maker.apply(rounding(kind), made)
+        return Symbol(self.maker, made, kind)
 
     return rule
 
@@ -361,9 +405,11 @@ class TracedNumPy:
     ) -> Any:
         """What ops/special/kernels.py does block by block: a primitive, or the formula itself."""
         first = next(x for x in operands if isinstance(x, Symbol))
-        if is_half(first.dtype):
-            raise Untraceable("a function of bfloat16")
         name = function.__name__
+        if is_half(first.dtype):
+            inner = np.float64 if double and name not in self.primitives else np.float32
+            wide = [x.astype(inner) if isinstance(x, Symbol) else x for x in operands]
+            return self.pointwise(function, tuple(wide), double).astype(first.dtype)
         if name in self.primitives and (name not in SINGLE or first.dtype.itemsize == 4):
             made = first.maker.apply(name, *[first.read(x) for x in operands])
             return Symbol(first.maker, made, first.dtype)
@@ -382,7 +428,7 @@ class TracedNumPy:
         out: Any = default
         for mask, function in parts:
             if any([is_half(x.dtype) for x in operands]):
-                raise Untraceable("a function of bfloat16")
+                raise Untraceable("a function of half precision")
             mask.maker.branches = True
             out = np.where(mask, function(*[x.copy() for x in operands]), out)
         return out

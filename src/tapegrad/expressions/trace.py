@@ -11,10 +11,15 @@ from .. import dtypes
 from ..core.op import REGISTRY, Op
 from ..core.rule_functions import RAW
 from .expressions import Expression, Maker, in_order
-from .program import BFLOAT16_KIND, DOUBLE_KIND, FLOAT_KIND, program
+from .program import BFLOAT16_KIND, DOUBLE_KIND, FLOAT16_KIND, FLOAT_KIND, program
 from .symbols import XP, Symbol, TracedNumPy, Untraceable
 
-DTYPES = {FLOAT_KIND: np.dtype(np.float32), DOUBLE_KIND: np.dtype(np.float64)}
+DTYPES = {
+    FLOAT_KIND: np.dtype(np.float32),
+    DOUBLE_KIND: np.dtype(np.float64),
+    FLOAT16_KIND: np.dtype(np.float16),
+}
+HALVES = (BFLOAT16_KIND, FLOAT16_KIND)
 BY_VALUE = True  # the answer to a question without numbers: ask again with them
 
 
@@ -30,7 +35,7 @@ class Tracer:
     ) -> Any:
         """The program of the kernel; numbers among the attributes are inputs, unless by value."""
         op = self.op
-        if kind == BFLOAT16_KIND and not by_value and has_numbers(attrs):
+        if kind in HALVES and not by_value and has_numbers(attrs):
             return BY_VALUE  # which of them are rounded, the formula says
         symbols = Symbols(kind)
         tensors = [symbols.input(of_truths) for _ in range(op.width)]
@@ -51,7 +56,7 @@ class Tracer:
         grad = symbols.input()
         first = op.width + len(op.outs)
         attrs = kept[first : first + len(op.attrs)]
-        if kind == BFLOAT16_KIND and not by_value and has_numbers(attrs):
+        if kind in HALVES and not by_value and has_numbers(attrs):
             return BY_VALUE
         values: list[Any] = []
         for i, value in enumerate(kept[:first]):

@@ -95,7 +95,7 @@ def gather(
     strides = (
         *x.strides[:-count],
         *[step * d for step, d in zip(steps, dilation, strict=True)],
-        *[step * s for step, s in zip(steps, stride, strict=True)],
+        *[step * s if n > 1 else step for step, s, n in zip(steps, stride, out, strict=True)],
     )
     return xp.ascontiguousarray(strided(xp, x, shape, strides))
 

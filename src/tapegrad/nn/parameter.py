@@ -64,6 +64,11 @@ class Parameter(tg.Tensor, metaclass=_ParameterMeta):
 
 def _adopt(cls: type, data: Any, requires_grad: bool) -> Any:
     """A tensor of class `cls` on the memory of `data`; writes to either are counted together."""
+    if not isinstance(requires_grad, bool):
+        raise TypeError(
+            "_make_subclass(): argument 'require_grad' (position 3) must be bool, not "
+            f"{type(requires_grad).__name__}"
+        )
     if requires_grad and not (data.is_floating_point() or data.is_complex()):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     with modes_set_to(()):  # PyTorch shows nobody this step

@@ -28,8 +28,8 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     before, size = state["prev"], state["step_size"]
     same_way = grad.mul(before.clone() if group["differentiable"] else before).sign()
     turned = same_way < 0
-    factor = same_way.masked_fill(same_way > 0, faster).masked_fill(turned, slower)
-    size.mul_(factor.masked_fill(same_way == 0, 1)).clamp_(least, most)
+    factor = same_way.masked_fill(same_way == 0, 1).masked_fill(same_way > 0, faster)
+    size.mul_(factor.masked_fill(turned, slower)).clamp_(least, most)
     # Where the sign has turned, the last step went too far: no step now, and no memory of it.
     grad = grad.masked_fill(turned, 0)
     p.addcmul_(grad.sign(), size, value=-1)

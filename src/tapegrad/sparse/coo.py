@@ -17,10 +17,12 @@ from ..api.tensor.tensor import Tensor
 from ..autograd.inplace import bump
 from ..core.arguments import wrap_dim
 from ..core.base import INTERPRETED, blank, wrap
+from ..core.modes import MODES
 from ..core.op import REGISTRY
 from ..core.subclass import op_name
 from ..device import layout as layout_type
 from ..device import sparse_coo
+from ..ops.index.along_dim import IndexAdd
 from .history import NoElements, could_not_run, named
 
 
@@ -138,6 +140,25 @@ class SparseTensor(Tensor):
 
     def dense_dim(self) -> int:
         return len(self._shape) - self.sparse_dim()
+
+    @property
+    def real(self) -> Any:
+        if not self.is_complex():
+            return self
+        return sparse(self._places, self._entries.real.clone(), self._shape, False)
+
+    @property
+    def nbytes(self) -> int:
+        raise RuntimeError(
+            "nbytes is not defined for sparse tensors.  If you want the size of the constituent "
+            "tensors, add the nbytes of the indices and values.  If you want the size of the  "
+            "equivalent dense tensor, multiply numel() by element_size()"
+        )
+
+    def _coalesced_(self, coalesced: bool) -> SparseTensor:
+        """Say that the places are in order and each occurs once; nobody looks."""
+        self._coalesced = coalesced
+        return self
 
     def is_coalesced(self) -> bool:
         return self._coalesced
@@ -306,6 +327,11 @@ class SparseTensor(Tensor):
 
     # ------------------------------------------------------------------ protocols
 
+    def copy_(self, src: Any, non_blocking: bool = False) -> SparseTensor:
+        from .writes import copy_
+
+        return copy_(self, src)
+
     def numpy(self, *, force: bool = False) -> Any:
         raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
@@ -317,14 +343,8 @@ class SparseTensor(Tensor):
 
     data_ptr = tolist
 
-    def __getitem__(self, index: Any) -> Any:
-        raise could_not_run("index.Tensor")
-
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError("Cannot assign to a sparse tensor")
-
-    def __iter__(self) -> Any:
-        raise could_not_run("unbind.int")
 
     def __copy__(self) -> SparseTensor:
         return self._with(self._entries)
@@ -447,7 +467,11 @@ def add_up(entries: Any, group: Any, count: int) -> Any:
         seen = np.zeros(shape, bool)
         np.logical_or.at(seen, group, entries._array)
         return wrap(seen)
-    return entries.new_zeros(shape).index_add(0, wrap(group), entries)
+    zeros = entries.new_zeros(shape)
+    if type(entries._array) is np.ndarray and not (entries.requires_grad and MODES.records):
+        IndexAdd.into(zeros._array, group, entries._array, 0, 1)  # nothing to record: no copy
+        return zeros
+    return zeros.index_add(0, wrap(group), entries)
 
 
 def overload(name: str, args: Any) -> str:
@@ -478,9 +502,25 @@ def cast_method(name: str) -> Callable[..., Any]:
     return method
 
 
+# What PyTorch says of methods that it has no kernel for, where that is not their own name.
+REACHED = {"fill_": "fill_.Scalar", "isfinite": "ne.Scalar", "narrow": "as_strided"}
+REACHED["squeeze"] = "as_strided"
+NO_STORAGE = "Cannot access storage of SparseTensorImpl"
+SENTENCES = {
+    "contiguous": RuntimeError("unsupported memory format option Contiguous"),
+    "expand": RuntimeError("expand is unsupported for Sparse tensors"),
+    "flatten": RuntimeError("reshape is not implemented for sparse tensors"),
+    "repeat": RuntimeError("expand is unsupported for Sparse tensors"),
+    "reshape": RuntimeError("reshape is not implemented for sparse tensors"),
+    "storage": NotImplementedError(NO_STORAGE),
+    "untyped_storage": NotImplementedError(NO_STORAGE),
+}
+
+
 def refusal(name: str) -> Callable[..., Any]:
     def method(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
-        raise could_not_run(name)
+        said = SENTENCES.get(name)
+        raise could_not_run(REACHED.get(name, name)) if said is None else type(said)(*said.args)
 
     method.__name__ = name
     return method

@@ -23,6 +23,7 @@ from ..ops.products.matmul import Mm, Mv
 from ..ops.reduce.sums import Sum, SumAll
 from ..ops.shape.copying import Clone
 from ..ops.shape.dim_order import Permute, T, Transpose
+from . import selecting
 from .coo import (
     SparseTensor,
     add_up,
@@ -196,6 +197,14 @@ def plus(a: Any, b: Any, factor: Any, label: str) -> Any:
         return merged(a, b if factor == 1 else b._with(b._entries * factor), label)
     if isinstance(a, SparseTensor):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    check_dense_shape(a, b)
+    if label == "SubBackward0":
+        return tg.sub(a, b.to_dense(), alpha=-factor)
+    return tg.add(a, b.to_dense(), alpha=factor)
+
+
+def check_dense_shape(a: Any, b: SparseTensor) -> None:
+    """Refuse the sum of a dense and a sparse tensor of two shapes."""
     shape = list(a.shape) if isinstance(a, Tensor) else []
     if shape != list(b._shape):
         raise RuntimeError(
@@ -203,9 +212,6 @@ def plus(a: Any, b: Any, factor: Any, label: str) -> Any:
             f"other has size {list(b._shape)} (FYI: dense-sparse addition does not currently "
             "support broadcasting)"
         )
-    if label == "SubBackward0":
-        return tg.sub(a, b.to_dense(), alpha=-factor)
-    return tg.add(a, b.to_dense(), alpha=factor)
 
 
 def merged(a: SparseTensor, b: SparseTensor, label: str) -> SparseTensor:
@@ -269,7 +275,7 @@ def zipped(x: list[int], y: list[int]) -> tuple[Any, Any]:
 
 def mul(a: Any, b: Any) -> Any:
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
-        raise could_not_run("mul.Tensor")
+        return selecting.product(a, b)
     if not isinstance(a, SparseTensor):
         a, b = b, a
     if isinstance(b, Tensor) and b.dim():
@@ -297,11 +303,52 @@ def neg(a: SparseTensor) -> SparseTensor:
 def pointwise(name: str) -> Callable[..., Any]:
     """A function that keeps zeros, of the coalesced values: f(x + y) is not f(x) + f(y)."""
 
-    def function(a: SparseTensor) -> SparseTensor:
+    def function(a: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
         whole = a.coalesce()
-        return whole._with(getattr(whole._entries, name)())
+        return whole._with(getattr(whole._entries, name)(*args, **kwargs))
 
     return function
+
+
+def power(a: Any, exponent: Any) -> SparseTensor:
+    if not isinstance(exponent, (int, float)):
+        raise could_not_run("pow.Tensor_Tensor")
+    if exponent == 0:
+        raise RuntimeError(
+            "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor "
+            "dense"
+        )
+    whole = a.coalesce()
+    return whole._with(whole._entries**exponent)
+
+
+def floor_divide(a: Any, b: Any) -> SparseTensor:
+    whole = a.coalesce()
+    return whole._with(whole._entries.detach() // b)
+
+
+def conj(a: SparseTensor) -> SparseTensor:
+    return a if not a.is_complex() else a._with(a._entries.conj_physical())
+
+
+def norm(a: SparseTensor, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
+    if dim is not None and dim != () and dim != []:
+        raise RuntimeError(
+            "norm_sparse currently only supports full reductions, so 'dim' must either be empty or "
+            "contain all dimensions of the input"
+        )
+    return a.coalesce()._entries.norm(p)
+
+
+def made_like(function: str, a: SparseTensor, dtype: Any, requires_grad: bool) -> SparseTensor:
+    """A tensor of the same shape without entries: `zeros_like`, `empty_like`."""
+    if function not in ("zeros_like", "empty_like"):
+        raise could_not_run("fill_.Scalar")
+    made = dtypes.of(a._entries._array.dtype if dtype is None else dtype)
+    entries = a._entries.new_zeros((0, *a._entries.shape[1:]), dtype=made)
+    entries.requires_grad_(requires_grad)
+    places = wrap(np.zeros((a.sparse_dim(), 0), np.int64))
+    return sparse(places, entries, a._shape, True)
 
 
 def total(a: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
@@ -447,7 +494,7 @@ def public_dtype(dtype: Any) -> Any:
 # Zero at zero: they act on the values alone.
 POINTWISE = """
     abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p rad2deg relu round sgn
-    sign sin sinh sqrt tan tanh trunc
+    sign signbit sin sinh sqrt tan tanh trunc isinf isnan isneginf isposinf nan_to_num
 """
 # With the arguments of the op's kernel.
 OF_OPS: dict[Op, Callable[..., Any]] = {
@@ -472,12 +519,31 @@ OF_OPS: dict[Op, Callable[..., Any]] = {
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{op.name: function for op, function in OF_OPS.items()},
     **{name: pointwise(name) for name in POINTWISE.split()},
+    "any": lambda a: a._entries.any(),
+    "cat": selecting.cat,
+    "conj": conj,
+    "floor_divide": floor_divide,
+    "index_select": lambda a, index, dim: selecting.index_select(a, dim, index),
+    "is_same_size": lambda a, b: a.shape == b.shape,
     "matmul": matmul,
+    "linalg_vector_norm": lambda a, p, dim, *rest: norm(a, p, dim),
+    "narrow_copy": selecting.narrow_copy,
+    "norm": norm,
+    "pow": power,
+    "pow_scalar": power,
+    "select": selecting.select,
     "smm": smm,
+    "stack": selecting.stack,
+    "unbind": selecting.unbind,
+    "unsqueeze": selecting.unsqueeze,
     "sspaddmm": sspaddmm,
 }
 
-WRITTEN = ("add_", "sub_", "mul_", "div_", "neg_")  # as sparse/writes.py has them
+# As sparse/writes.py has them.
+WRITTEN = (
+    *("add_", "sub_", "mul_", "div_", "neg_"),
+    *[f"{n}_" for n in POINTWISE.split() if f"{n}_" in vars(Tensor)],
+)
 
 # The dense functions check shapes in their own words first; the methods need not pass there.
 SparseTensor.mm = mm
@@ -487,6 +553,13 @@ SparseTensor.sspaddmm = sspaddmm
 SparseTensor.matmul = matmul
 SparseTensor.sum = total
 SparseTensor.__matmul__ = matmul
+SparseTensor.__getitem__ = selecting.getitem
+SparseTensor.__iter__ = lambda self: iter(selecting.unbind(self))
+SparseTensor.index_select = selecting.index_select
+for _name in ("any", "conj", "is_same_size", "narrow_copy", "norm", "select"):
+    setattr(SparseTensor, _name, FUNCTIONS[_name])
+SparseTensor.unbind = selecting.unbind
+SparseTensor.unsqueeze = selecting.unsqueeze
 
 
 def computed() -> set[str]:

@@ -11,9 +11,9 @@ from .swapping import set_module, swap_tensors
 __all__ = ["hooks", "set_module", "swap_tensors"]
 
 _LAZY = frozenset(
-    "_contextlib _foreach_utils _python_dispatch _pytree backcompat benchmark checkpoint "
+    "_contextlib _device _foreach_utils _python_dispatch _pytree backcompat benchmark checkpoint "
     "collect_env cpp_extension data deterministic dlpack flop_counter mkldnn model_zoo "
-    "tensorboard weak".split()
+    "module_tracker tensorboard weak".split()
 )
 
 

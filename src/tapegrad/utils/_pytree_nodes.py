@@ -131,6 +131,40 @@ def register_pytree_node(
         )
 
 
+class ConstantNode(NamedTuple):
+    """What is known of an object that is a constant: the object."""
+
+    value: Any
+
+
+CONSTANTS: set[type] = set()
+
+
+def register_constant(cls: Any) -> None:
+    """Let objects of `cls` be nodes without leaves: they belong to the shape of a tree."""
+    if cls.__eq__ is object.__eq__:
+        raise TypeError(
+            "register_constant(cls) expects `cls` to have a non-default `__eq__` implementation."
+        )
+    if cls.__hash__ is None:
+        raise TypeError(
+            "register_constant(cls) expects `cls` to have a non-default `__hash__` implementation."
+        )
+    register_pytree_node(
+        cls,
+        lambda constant: ([], ConstantNode(constant)),
+        lambda children, context: context.value,
+        flatten_with_keys_fn=lambda constant: ([], ConstantNode(constant)),
+    )
+    SERIALIZED.pop(cls, None)
+    CONSTANTS.add(cls)
+
+
+def is_constant_class(cls: Any) -> bool:
+    """Whether `register_constant` got this class."""
+    return cls in CONSTANTS
+
+
 _private_register_pytree_node = register_pytree_node
 
 

@@ -226,6 +226,8 @@ def dlpack(
         raise BufferError("Cannot pack tensors on meta")
     if self.is_conj():
         raise BufferError("Can't export tensors with the conjugate bit set")
+    if stream is not None and type(stream) is not int:
+        raise TypeError("stream must be ``int`` or ``none``")
     if stream not in (None, -1) and not is_device(self):
         raise AssertionError("stream should be None on cpu.")
     if dl_device is not None and tuple(dl_device) != dlpack_device(self):

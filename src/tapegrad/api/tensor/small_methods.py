@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.warned import warn
+from ...ops.block.checks import as_number, only_bool
 from .. import removed_names
 from .predicates import is_distributed, is_same_size
 
@@ -32,6 +33,8 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
     tensor([[7., 0., 0.],
             [0., 7., 0.]])
     """
+    as_number("fill_diagonal_", "fill_value", fill_value)
+    only_bool("fill_diagonal_", "wrap", 2, wrap)
     shape = tuple(self.shape)
     if len(shape) < 2:
         raise RuntimeError("dimensions must larger than 1")
@@ -161,18 +164,18 @@ def set_volatile(self: Any, value: Any) -> None:
 METHODS = {
     "const_data_ptr": const_data_ptr,
     "dim_order": dim_order,
-    "eig": removed_names.eig,
+    "eig": removed_names.eig_method,
     "fill_diagonal_": fill_diagonal_,
     "is_distributed": is_distributed,
     "is_same_size": is_same_size,
-    "lstsq": removed_names.lstsq,
+    "lstsq": removed_names.lstsq_method,
     "module_load": module_load,
     "reinforce": reinforce,
     "resize": resize,
     "resize_as": resize_as,
-    "solve": removed_names.solve,
+    "solve": removed_names.solve_method,
     "storage_type": storage_type,
-    "symeig": removed_names.symeig,
+    "symeig": removed_names.symeig_method,
 }
 
 

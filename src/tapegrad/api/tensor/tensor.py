@@ -535,7 +535,7 @@ class Tensor(Operators):
         try:
             if dim is None:
                 return tuple.__new__(Size, self._array.shape)
-            if not self._array.ndim:
+            if not self._array.ndim and isinstance(dim, int):
                 raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
             return self._array.shape[wrap_dim(dim, self._array.ndim)]
         except AttributeError as error:
@@ -769,6 +769,9 @@ class Tensor(Operators):
         except (IndexError, RuntimeError) as error:
             if hasattr(error, "unbatched"):
                 return looping.looped(error, "index", Tensor.__getitem__, (self, index), {})
+            answer = answered_by_parts(Tensor.__getitem__, self, index)
+            if answer is not NotImplemented:
+                return answer
             errors.explain_call(error, "getitem", ("input", "index"), (self, index))
             raise
 
@@ -778,9 +781,11 @@ class Tensor(Operators):
             return
         try:
             subscripts.put(self, index, value)
-        except (IndexError, RuntimeError) as error:
+        except (IndexError, RuntimeError, TypeError) as error:
             if hasattr(error, "unbatched"):
                 looping.looped(error, "index_put", Tensor.__setitem__, (self, index, value), {})
+                return
+            if answered_by_parts(Tensor.__setitem__, self, index, value) is not NotImplemented:
                 return
             names = ("input", "index", "value")
             errors.explain_call(error, "setitem", names, (self, index, value))
@@ -837,6 +842,13 @@ def same_class(source: TensorBase, array: Any) -> Any:
     t._array = array
     t._special = INTERPRETED
     return t
+
+
+def answered_by_parts(method: Any, *args: Any) -> Any:
+    """What a part of an index, or a value, says that has `__torch_function__` and is no tensor."""
+    from ...overrides import ask_foreign
+
+    return ask_foreign(method, args, {})
 
 
 def element_strides(array: Any) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ from ...utils import _pytree as pytree
 from ..capture.symbolic_floats import Number
 from ..capture.undo import Print, is_same_as, same_bits
 from ..plan.memory_plan import Plan, movable, owners_of
-from ..plan.native_calls import in_segments
+from ..plan.native_calls import Segment, in_segments
 from ..program.steps import GradientStep, timed
 from .users_rules import may_act
 
@@ -118,6 +118,9 @@ class Pass:
         moves = movable(self.steps, read)
         steps = in_segments(self.steps, given)
         self.plan = Plan(moves, steps, owners_of(given))
+        for step in steps:
+            if isinstance(step, Segment):
+                step.parts = {}
         self.run_steps = [step.run for step in steps]
 
     def settle(self) -> None:

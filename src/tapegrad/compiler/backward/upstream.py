@@ -140,9 +140,7 @@ class Behind(Node):
 
     def _release(self) -> None:
         self._kept = None
-        for node in nodes_behind(self.values) or ():
-            if node._frees:
-                node._release()
+        free_graph(self.values)
         if self.step is not None:
             self.step.releases = True
 
@@ -158,6 +156,7 @@ class BehindStep(Step):
         self.places = behind.places
         self.leaves = behind.leaves
         self.releases = False
+        self.keeps_graph = False  # until a replay is over, as a later step may refuse a value
         self.values: list[Any] = behind.values
         with modes_set_to(()):
             found = self.found(True)
@@ -191,13 +190,26 @@ class BehindStep(Step):
             if not all(map(same_bits, self.reads(), given)):
                 raise Otherwise("a gradient of an argument")
         else:
-            arrays = self.found(not self.releases)
-            self.values = []
+            arrays = self.found(self.keeps_graph or not self.releases)
+            if not self.keeps_graph:
+                self.values = []
             if [g is not None for g in arrays] != self.pattern:
                 raise RuntimeError("a compiled step cannot go on: other leaves get gradients")
             found = [g for g in arrays if g is not None]
         for static, new in zip(self.made, found, strict=True):
             static[...] = new
+
+    def free_graph(self) -> None:
+        """The replay is over: free the graph that was kept so far."""
+        if self.keeps_graph:
+            free_graph(self.values)
+        self.values = []
+
+
+def free_graph(tensors: list[Any]) -> None:
+    for node in nodes_behind(tensors) or ():
+        if node._frees:
+            node._release()
 
 
 def through_compiled(values: list[Any], given: list[Any], keep: bool) -> dict[int, Any] | None:

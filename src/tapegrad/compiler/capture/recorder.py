@@ -30,7 +30,7 @@ from ...kernels.cpu import KERNELS
 from ...ops.draws.generators import Generator
 from ...optim._native import WATCHING
 from ..breaks.calls import Place, body_of, place_in, users_line
-from ..plan.early_release import Dying, is_large
+from ..plan.early_release import Dying, is_large, release
 from ..plan.memory_plan import forget_memory
 from ..plan.native_calls import as_taped, taped, taped_copy, taped_draw, taped_write
 from ..program.steps import (
@@ -467,7 +467,7 @@ class Recorder(OpMode):
         if step.is_zero and array is memory(array) and array.flags.forc:
             self.zeros[id(array)] = array
             if is_large(array):
-                KERNELS.let_go(array)  # it reads as zeros all the same
+                release(array)  # it reads as zeros all the same
 
     def write(self, call: Call, op: Op, tensors: Any, attrs: Any) -> Any:
         """An op in place: its kernel, a copy and a count, where nothing is peculiar about it."""

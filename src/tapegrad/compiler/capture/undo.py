@@ -91,6 +91,7 @@ class Snapshots:
         self.gradients: list[tuple[Any, Earlier]] = []  # of leaves
         self.objects: dict[int, tuple[Any, Any]] = {}
         self.overwritten: set[int] = set()  # ids of owners whose values do not matter
+        self.versions: dict[int, tuple[Any, int]] = {}  # by id: version cells, what they counted
         self.random = default_generator.get_state()
         self.generators: dict[Any, Any] = {}  # others that the call draws from: their states
 
@@ -116,13 +117,19 @@ class Snapshots:
 
     def keep(self, t: Any) -> None:
         """A tensor that is about to be written."""
+        self.keep_version(t)
         owner = memory(t._array)
         if self.prints.pop(id(owner), None) is not None:
             self.arrays[id(owner)] = (owner, copy_of(owner))
             self.meet(t)
 
+    def keep_version(self, t: Any) -> None:
+        cell = t._version_cell()
+        self.versions.setdefault(id(cell), (cell, cell.n))
+
     def keep_none_of(self, t: Any) -> None:
         """A tensor that is about to be overwritten, before anything looked at it."""
+        self.keep_version(t)
         if self.prints.pop(id(t._array), None) is not None:
             self.arrays[id(t._array)] = (t._array, None)
             self.overwritten.add(id(t._array))
@@ -180,6 +187,8 @@ class Snapshots:
             else:
                 done.arrays[key] = (owner, copy_of(owner))
                 owner[...] = before
+        for cell, n in self.versions.values():
+            cell.n = n
         for t, earlier in self.gradients:
             t._gradient = earlier.now()
         for _, values in self.objects.values():
@@ -224,6 +233,7 @@ class Done:
     def __init__(self, before: Snapshots, by_prints: bool) -> None:
         self.before = before
         self.arrays: dict[int, tuple[Any, Any]] = {}  # as those of the snapshots
+        self.versions = [(cell, cell.n) for cell, _ in before.versions.values()]
         # A replay makes others: these are kept by somebody else, by us (`GradientStep.let_go`).
         self.gradients = [(t, t._gradient) for t, _ in before.gradients]
         if by_prints:
@@ -240,6 +250,8 @@ class Done:
         for owner, after in self.arrays.values():
             if owner.flags.writeable:
                 owner[...] = after
+        for cell, n in self.versions:
+            cell.n = n
         for t, gradient in self.gradients:
             t._gradient = gradient
         for _, values in self.objects.values():

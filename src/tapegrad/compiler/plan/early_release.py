@@ -7,6 +7,7 @@ recorded needs as much memory as any other: the place stays, the pages are the s
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,35 @@ SEVERAL = 1 << 13  # bytes, some pages of which are worth it where there are man
 MANY = 1 << 20  # bytes of them, after which they are looked at
 
 
+class Limit:
+    """An upper bound of all thresholds from which on arrays count as large.
+
+    Tests set it to one byte, so that small arrays are released, lent and handed out as large ones
+    are. What is released then reads as zeros at once, and a step that still reads it is found out.
+    """
+
+    most = sys.maxsize  # bytes
+
+    @classmethod
+    def set_to(cls, most: int) -> None:
+        cls.most = most
+
+
+def threshold(least: int) -> int:
+    return min(least, Limit.most)
+
+
 def is_large(owner: Any, least: int = LARGE) -> bool:
     """Whether an array owns its memory, in one piece, and that is worth giving back."""
     plain = type(owner) is np.ndarray and owner.flags.owndata and owner.flags.forc
-    return KERNELS is not None and plain and owner.nbytes >= least
+    return KERNELS is not None and plain and owner.nbytes >= threshold(least)
+
+
+def release(owner: Any) -> None:
+    """Give the pages of an array back to the system: its values are not needed any more."""
+    KERNELS.let_go(owner)
+    if Limit.most < LARGE and owner.flags.writeable:  # less than a page stays as it is
+        owner.fill(0)
 
 
 class Known:
@@ -51,7 +77,7 @@ class Dying:
         self.alive: dict[int, Known] = {}  # owners whose values are still there
         self.small: dict[int, Known] = {}  # likewise, those that are looked at now and then
         self.new = 0  # bytes of these since then
-        self.enough = MANY
+        self.enough = threshold(MANY)
 
     def made(self, arrays: list[Any]) -> None:
         """Arrays that a step made; the recorder has them in a table of its own."""
@@ -60,7 +86,7 @@ class Dying:
             if is_large(owner, SEVERAL) and id(owner) not in self.known:
                 known = self.known[id(owner)] = Known(owner)
                 known.places = 1
-                if owner.nbytes >= LARGE:
+                if owner.nbytes >= threshold(LARGE):
                     self.alive[id(owner)] = known
                 else:
                     self.small[id(owner)] = known
@@ -89,10 +115,11 @@ class Dying:
         if self.new >= self.enough:
             let_go_of(self.small)
             # As they become more, they are looked at less often.
-            self.enough = max(MANY, sum([x.array.nbytes for x in self.small.values()]) // 8)
+            size = sum([x.array.nbytes for x in self.small.values()])
+            self.enough = max(threshold(MANY), size // 8)
             self.new = 0
 
 
 def let_go_of(alive: dict[int, Known]) -> None:
     for key in [key for key, known in alive.items() if known.is_only_ours()]:
-        KERNELS.let_go(alive.pop(key).array)
+        release(alive.pop(key).array)

@@ -19,6 +19,7 @@ from ...core.python_dispatch import leaves_of
 from ...core.strides import address, memory
 from ...kernels.cpu import KERNELS
 from ..program.steps import FillStep, GradientStep, OpStep, PythonStep, ViewOf
+from .early_release import release, threshold
 from .native_calls import Segment
 
 LEAST = 256  # bytes that are worth looking for the best place
@@ -67,13 +68,6 @@ def at_other_place(array: Any, owner: Any, place: Any, begin: int = 0) -> Any:
     return np.ndarray(array.shape, array.dtype, place, offset, array.strides)
 
 
-def move_arrays(step: Any, moved: Any) -> None:
-    """Show a step its arrays where they are now."""
-    step.made[:] = [moved(x) for x in step.made]
-    if isinstance(step, OpStep):
-        step.arrays[:] = [moved(x) for x in step.arrays]
-
-
 def ranges(owners: list[Any], moves: list[int]) -> Any:
     """(begin, end, move) of arrays in the order of their addresses, as tapes want them."""
     rows = [
@@ -118,8 +112,6 @@ class Plan:
             tape = segment.tape
             kept = [x for x in tape.kept if not self.has_moved(x)]
             tape.move(table, [*kept, block])
-            for step in segment.alone.values():
-                move_arrays(step, self.moved)
 
     def forget(self) -> None:
         """What has moved is gone."""
@@ -128,7 +120,7 @@ class Plan:
     def let_go(self) -> None:
         """Until the next replay nothing of the block is needed."""
         if self.block is not None:
-            KERNELS.let_go(self.block)
+            release(self.block)
 
     def has_moved(self, array: Any) -> bool:
         return isinstance(array, np.ndarray) and id(memory(array)) in self.homes
@@ -256,23 +248,6 @@ def packed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
     return places.tolist(), int(ends.max())
 
 
-class Spot:
-    """An array in a list of a step, or of a result, that lies in memory which is given away."""
-
-    def __init__(self, arrays: list[Any], i: int, owner: Any) -> None:
-        self.arrays = arrays
-        self.i = i
-        x = arrays[i]
-        self.how = x.shape, x.dtype
-        self.offset, self.strides = address(x) - address(owner), x.strides
-
-    def empty(self) -> None:
-        self.arrays[self.i] = None
-
-    def fill(self, owner: Any) -> None:
-        self.arrays[self.i] = np.ndarray(*self.how, owner, self.offset, self.strides)
-
-
 class Gift:
     """A large result: it is handed out as it is, and the kernels find other memory next time.
 
@@ -288,24 +263,17 @@ class Gift:
         )
         spans = [(s.tape, *s.tape.uses(ranges([owner], [0]))[0].tolist()) for s in segments]
         self.spans = [span for span in spans if span[1] >= 0]
-        held = [result.held]
-        for step in [step for s in segments for step in s.alone.values()]:
-            held += [step.made, step.arrays] if isinstance(step, OpStep) else [step.made]
-        self.spots = [
-            Spot(arrays, i, owner)
-            for arrays in held
-            for i, x in enumerate(arrays)
-            if isinstance(x, np.ndarray) and memory(x) is owner
-        ]
+        x = result.held[0]
+        self.how = x.shape, x.dtype
+        self.offset, self.strides = address(x) - address(owner), x.strides
         result.owner = None
         for tape, _, _ in self.spans:
             kept = [x for x in tape.kept if id(owner) not in owners_of([x])]
             tape.move(ranges([], []), kept)
 
     def give(self) -> Any:
-        array = self.result._array
-        for spot in self.spots:
-            spot.empty()
+        array = self.result.held[0]
+        self.result.held[0] = None
         return array
 
     def find_room(self) -> None:
@@ -313,8 +281,7 @@ class Gift:
         before = self.place
         for tape, first, last in self.spans:
             self.place = tape.move_to(before, room, first, last + 1)
-        for spot in self.spots:
-            spot.fill(room)
+        self.result.held[0] = np.ndarray(*self.how, room, self.offset, self.strides)
 
 
 class NewEachTime:
@@ -343,9 +310,10 @@ def gifts(
     segments = [step for step in steps if isinstance(step, Segment)]
     owners = [*[id(result.owner) for result in results], *owners_of(read)]
     found: dict[int, Any] = {}
+    least = threshold(WORTH_GIVING)
     for result in results:
         owner = result.owner
-        if owners.count(id(owner)) > 1 or owner.nbytes < WORTH_GIVING or not is_owner(owner):
+        if owners.count(id(owner)) > 1 or owner.nbytes < least or not is_owner(owner):
             continue
         users = [step for step in needed if id(owner) in owners_of([*step.made, *step.reads()])]
         if is_only_made(users, result._array):
@@ -367,7 +335,7 @@ def hand_on(needed: list[Any], kept: list[Any]) -> None:
         for owner in owners_of([*step.made, *step.reads()]):
             users.setdefault(owner, []).append(step)
     pinned = owners_of(kept)
-    least = 0 if KERNELS is None else WORTH_GIVING
+    least = 0 if KERNELS is None else threshold(WORTH_GIVING)
     for step in in_python:
         if KERNELS is not None and len(step.made) > 1:
             continue
@@ -393,7 +361,7 @@ def give(step: Any, k: int, readers: list[Any]) -> None:
             if isinstance(x, np.ndarray) and memory(x) is array:
                 view = None if x is array else ViewOf(x, array)
                 step.handed = [*step.handed, (k, reader.arrays, i, view)]
-                if array.nbytes >= WORTH_GIVING:
+                if array.nbytes >= threshold(WORTH_GIVING):
                     reader.borrowed = [*reader.borrowed, (i, model)]
                 reader.arrays[i] = model
 

@@ -25,9 +25,10 @@ from ..capture.guards import Guards
 from ..capture.recorder import Recorder
 from ..capture.symbolic_floats import LARGEST, Number, now
 from ..capture.undo import Reached, same_bits
-from ..plan.early_release import is_large
+from ..plan.early_release import is_large, release
 from ..plan.memory_plan import Plan, gifts, hand_on, movable, owners_of, settle
 from ..plan.native_calls import Segment, in_segments
+from .rollback import Rollback
 from .steps import GradientStep, timed
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ GRADIENTS = "what gradients there are before it"
 
 
 class NothingDone(Exception):
-    """A replay failed before it had changed anything that was there before."""
+    """A replay stopped, and everything is as it was before."""
 
 
 class Recording:
@@ -71,9 +72,10 @@ class Recording:
         self.memory: Any = weakref.WeakValueDictionary()
         self.answers: list[bool] = []  # of values, that decided what it did
         self.decided: Any = None  # the last one
-        self.draws_first = False  # random numbers, before that
         self.missed = self.in_a_row = 0  # calls with other ones
+        self.refusals = 0  # of values that the function itself takes
         self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
+        self.rollback: Rollback | None = None
         self.plan: Plan | None = None  # of what only kernels in C look at
         self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
         self.given: list[Any] = []  # those that were
@@ -84,7 +86,7 @@ class Recording:
         self.seconds = 0.0  # that recording took
         self.ordinary = 0.0  # seconds of a call that was not compiled
         self.compared = 0.0  # seconds of the call that confirmed it
-        self.first_effect = 0  # the first step after which the call could not be made anew
+        self.first_effect = 0  # the first step that changes what was there before
         self.replays = 0
         self.times: list[float] = []  # of the steps, the least while they were timed
         self.confirmed = False  # by a second recording, of other values
@@ -105,7 +107,7 @@ class Recording:
         self.run_steps, self.gradient_steps, self.inputs, self.behind = [], [], [], []
         self.guards = self.known = None
         self.externals, self.reachable = [], {}
-        self.outside = None
+        self.outside = self.rollback = None
 
     def take(self, seen: Seen, keeps_all: bool) -> None:
         """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
@@ -156,6 +158,7 @@ class Recording:
         kept = [*[r._array for r in made], *read]
         moves = movable(needed, kept)
         steps = in_segments(needed, kept, recorder.known_numbers())
+        self.rollback = Rollback(steps, needed, recorder, self.draws)
         self.plan = Plan(moves, steps)
         passes = [] if seen.outside is None else list(seen.outside.passes.values())
         settle([self.plan, *[each.plan for each in passes]])
@@ -180,7 +183,6 @@ class Recording:
         self.first_effect = effects[0] if effects else len(steps)
         if places:  # before the last of them nothing is done but that numbers are drawn
             self.first_effect = max(self.first_effect, places[-1] + 1)
-            self.draws_first = any([step.has_effects for step in steps[: places[-1]]])
             self.decided = steps[places[-1]]
 
     def note_memory(self, seen: Seen, needed: list[Any], steps: list[Any], made: Any) -> None:
@@ -297,7 +299,8 @@ class Recording:
 
     def run(self, values: Any) -> None:
         self.fill(values)
-        random = default_generator.get_state() if self.draws_first else None
+        rollback: Any = self.rollback
+        rollback.keep()
         done = 0
         try:
             if self.replays < TIMED:
@@ -308,11 +311,11 @@ class Recording:
                     run()
                     done += 1
         except Exception as error:
-            if done < self.first_effect:
-                if random is not None:
-                    default_generator.set_state(random)
-                raise NothingDone from error
-            raise
+            if done > rollback.last[0]:
+                raise  # a hook of the user's, say: eager calls are no further than this one, too
+            rollback.undo()
+            raise NothingDone from error
+        rollback.done()
         self.replays += 1
         self.in_a_row = 0
 
@@ -360,7 +363,7 @@ class Recording:
         apart = {id(memory(x)) for x in gradients}
         for key, owner in self.filled.items():
             if key not in apart and is_large(owner):
-                KERNELS.let_go(owner)
+                release(owner)
         return [each for step in self.gradient_steps for each in step.idle(self.filled)]
 
     def give_back_memory(self, before: Any) -> None:
@@ -370,7 +373,7 @@ class Recording:
             self.plan.let_go()
         for owner in self.filled.values():
             if not before.has(owner) and is_large(owner):
-                KERNELS.let_go(owner)
+                release(owner)
 
     def replay_timed(self, values: list[Any], before: Any) -> None:
         """The steps with a clock beside them, from memory that says nothing."""
@@ -457,8 +460,7 @@ def as_result(recorder: Recorder, value: Any) -> Any:
 def arrays_of(step: Any) -> list[Any]:
     """The arrays that a step knows of, as it is run."""
     if isinstance(step, Segment):
-        alone = [x for one in step.alone.values() for x in (*one.made, *one.reads())]
-        return [*step.tape.kept, *alone]
+        return list(step.tape.kept)
     return [*step.made, *step.reads()]
 
 

@@ -18,7 +18,7 @@ from ...core.tensor_lists import set_gradients
 from ...kernels.cpu import KERNELS
 from ...optim._native import WATCHING, Again
 from ...optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
-from ..plan.early_release import is_large
+from ..plan.early_release import is_large, release, threshold
 from ..plan.native_calls import Tape, bytes_tape
 from ..references import references
 
@@ -80,7 +80,7 @@ class Lent:
             for each in step.made:
                 owner = memory(each)
                 if is_large(owner) and owner.nbytes == each.nbytes and id(owner) not in read:
-                    KERNELS.let_go(owner)
+                    release(owner)
         arrays = quiet(self.lender, function, *args)  # who allocates is a matter of the context
         if all(map(KERNELS.is_at, arrays, step.made)) and len(arrays) == len(step.made):
             return
@@ -98,7 +98,7 @@ class Lent:
 
 
 def is_small(made: list[Any]) -> bool:
-    return sum([array.nbytes for array in made]) < WORTH_LENDING
+    return sum([array.nbytes for array in made]) < threshold(WORTH_LENDING)
 
 
 NOT_LENT = Lent([])
@@ -448,7 +448,7 @@ class Idle:
         if gradient is None or self.leaf._gradient is gradient or references(gradient) > 2:
             return gradient is None
         before.prints.pop(id(self.owner), None)
-        KERNELS.let_go(self.owner)
+        release(self.owner)
         return True
 
 

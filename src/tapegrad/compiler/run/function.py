@@ -66,6 +66,7 @@ FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
 FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
 FEWEST_IN_A_ROW = 3  # the same behind another piece: the tape goes on without other nodes
+MOST_REFUSALS = 3  # of values in replays that the function itself takes
 FIRST_CALLS = 3  # of a recording, which are no replays
 SOME_CALLS = 64  # from which on comparisons may take a hundredth of the time
 RARELY = 100  # times as long as a comparison, that replays take in between
@@ -151,8 +152,8 @@ class Compiled:
                     try:
                         return last.replay(args)
                     except NothingDone as error:  # the call itself says what is wrong
-                        self.miss(last, error)
-                        return self.function(*args, **kwargs)
+                        stopped = error.__cause__
+                    return self.made_anew(last, stopped, args, kwargs)
             return self.find(args, kwargs)
         finally:
             # Ctrl-C may come right after `acquire`: the lock itself says whether it is held.
@@ -206,8 +207,8 @@ class Compiled:
                 self.last = found if spec is None else None
                 return found.replay(values)
             except NothingDone as error:
-                self.miss(found, error)
-                return self.function(*args, **kwargs)
+                stopped = error.__cause__
+            return self.made_anew(found, stopped, args, kwargs)
         found.calls += 1
         if found.reason:
             if found.refusal:
@@ -324,10 +325,18 @@ class Compiled:
             made.fail(f"{changed} changes all the time")
         return made
 
-    def miss(self, recording: Recording, error: NothingDone) -> None:
-        """A call in which a value decided otherwise, or which fails."""
-        if isinstance(error.__cause__, OtherAnswer):
+    def made_anew(self, recording: Recording, stopped: Any, args: Any, kwargs: Any) -> Any:
+        """A call whose replay stopped, since a value decides otherwise, or is refused."""
+        if isinstance(stopped, OtherAnswer):
             self.missed(recording)
+        out = self.function(*args, **kwargs)
+        if stopped is not None and not isinstance(stopped, OtherAnswer):
+            recording.refusals += 1
+            if recording.refusals >= MOST_REFUSALS:
+                self.last = None
+                what = f"{type(stopped).__name__}: {stopped}".partition("\n")[0]
+                self.refuse(recording, f"replays stop where the call goes on, {what}", None)
+        return out
 
     def missed(self, recording: Recording) -> None:
         recording.missed += 1

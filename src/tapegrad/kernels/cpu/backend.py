@@ -5,6 +5,7 @@ docs/notes/kernels.md shows how a kernel comes from a block.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ...core.base import allocate_by
@@ -14,7 +15,8 @@ from ..backend import NUMPY, Backend
 from . import KERNELS
 from .blas import CONNECTED
 from .formulas import Traces, formula
-from .overrides import override
+from .overrides import override, override_into
+from .overrides.rows import half_of, single_of
 from .steps import lstm_step_kernel
 
 # PyTorch's results of these are contiguous, however their input lies; a program's lie as that does.
@@ -43,6 +45,11 @@ class Native(Backend):
         op.native = True
         return formula(op, reference)
 
+    def into(self, op: Op, change: Any) -> Any:
+        """What changes the first array of an op into its result; `change` is the block's own."""
+        reference = functools.partial(change, self.xp)
+        return reference if KERNELS is None else override_into(op.name, reference)
+
     def helper(self, name: str, reference: Any) -> Any:
         """Register a kernel for a function of the library that is not an op."""
         return reference if KERNELS is None else override(name, reference) or reference
@@ -70,5 +77,7 @@ if KERNELS is not None:
     HOST_KERNELS.lies_as = KERNELS.lies_as
     HOST_KERNELS.strided = KERNELS.strided
     HOST_KERNELS.product = KERNELS.product if CONNECTED else None
+    HOST_KERNELS.as_single = single_of
+    HOST_KERNELS.as_half = half_of
     HOST_KERNELS.lstm_step = lstm_step_kernel()
     HOST_KERNELS.user_line = KERNELS.user_line

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.base import ndarray, quiet
+from ...core.base import F32, F64, ndarray, quiet
 from . import KERNELS
 
 I64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
@@ -14,17 +14,20 @@ I64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
 def formula(op: Any, reference: Any) -> Any:
     """The kernel of an elementwise op; what it cannot do is left to the reference."""
-    return KERNELS.Formula(Traces(op).forward, Otherwise(op, reference), op.width)
+    otherwise = Otherwise(op, reference)
+    otherwise.formula = KERNELS.Formula(Traces(op).forward, otherwise, op.width)
+    return otherwise.formula
 
 
 class Otherwise:
     """Fallback of a formula: one without the missing optional tensors, or the NumPy forward."""
 
-    __slots__ = ("op", "reference", "without")
+    __slots__ = ("formula", "op", "reference", "without")
 
     def __init__(self, op: Any, reference: Any) -> None:
         self.op = op
         self.reference = reference
+        self.formula: Any = None
         self.without: dict[tuple[int, ...], Any] = {}
 
     def __call__(self, *args: Any) -> Any:
@@ -34,6 +37,8 @@ class Otherwise:
             missing = tuple([i for i, value in enumerate(args[:width]) if value is None])
         if not missing:
             found = on_tape(self.op, args) if KERNELS.has_tape() else None
+            if found is None:
+                found = self.in_one_order(args)
             return quiet(self.reference, *args) if found is None else found
         found = self.without.get(missing)
         if found is None:
@@ -41,6 +46,39 @@ class Otherwise:
                 Without(self.op, missing), Without(self.reference, missing)
             )
         return found(*[value for i, value in enumerate(args) if i not in missing])
+
+    def in_one_order(self, args: tuple[Any, ...]) -> Any:
+        """The formula of copies that are laid out alike, if different layouts are all it refuses.
+
+        NumPy's functions round differently: bits would depend on the layout. The first tensor's
+        order wins, as in PyTorch.
+        """
+        arrays = [x for x in args if type(x) is ndarray]
+        is_exact = bool(getattr(self.op, "sign", ""))  # arithmetic has the same bits everywhere
+        if is_exact and type(args[0]) is ndarray and args[0].flags.c_contiguous:
+            return None
+        kinds = {x.dtype for x in arrays} - {BOOL}
+        if len(kinds) != 1 or kinds.pop() not in (F32, F64):
+            return None
+        layouts = [x.flags for x in arrays]
+        if all([f.c_contiguous for f in layouts]) or all([f.f_contiguous for f in layouts]):
+            return None  # something else was refused
+        if not self.formula.has_program(*args):
+            return None
+        first = max(arrays, key=lambda x: (x.ndim, 0 not in x.strides))
+        axes = sorted(range(first.ndim), key=lambda d: -abs(first.strides[d]))
+        turns = axes != list(range(first.ndim)) and all([x.ndim == first.ndim for x in arrays])
+        if turns:
+            args = tuple([x.transpose(axes) if type(x) is ndarray else x for x in args])
+        elif is_exact:
+            return None
+        if is_exact:
+            made = quiet(self.reference, *args)
+        else:
+            made = self.formula(*[KERNELS.copied(x) if type(x) is ndarray else x for x in args])
+        if type(made) is not ndarray:
+            return None
+        return made.transpose(np.argsort(axes)) if turns else made
 
 
 # In the order of the codes in c/tape/integers.c

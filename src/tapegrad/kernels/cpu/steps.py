@@ -1,4 +1,4 @@
-"""One LSTM step for core/cells.py: all its results by one call of c/kernels/recurrent.c."""
+"""One LSTM step for ops/nn/lstm_step.py: all results by one call of c/kernels/recurrent.c."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The gradients of a linear layer on a GPU by one call, instead of one call per node.
 
-core/layers.py records the nodes; backward.py passes the gradients on to their inputs.
+ops/products/linear_layer.py records the nodes; backward.py passes the gradients on to their inputs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 from ...autograd.order import Order
 from ...core.base import STATE, Node
 from ...core.devices import DEVICE
-from ...core.layers import Chain
 from ...core.node import OpNode
 
 
@@ -36,9 +35,9 @@ class LinearGradients:
 
 def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | None:
     """All gradients of the layer whose last node is `node`; None: its nodes have to run."""
-    chain: Chain = node._chain
+    product_node, flat, turned_node = node._chain
     last: Any = node
-    product: OpNode = last if chain.product is None else chain.product
+    product: OpNode = last if product_node is None else product_node
     kept = product._kept
     if kept is None or STATE.detached or type(total) is not STATE.device_type:
         return None
@@ -46,7 +45,7 @@ def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | 
     matrix = saved.mat2 if saved.mat1 is None else saved.mat1
     if matrix is None or total.dtype is not matrix.dtype:
         return None
-    for inner in (chain.product, chain.flat, chain.turned):
+    for inner in (product_node, flat, turned_node):
         if inner is not None:
             waiting = order.pending[inner]
             if inner._hooks is not None or inner._packed or waiting.total is not None:
@@ -59,7 +58,7 @@ def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | 
             return None  # the node says what was written
     to_bias, to_input, turned = product._edges
     grad = total
-    if chain.product is not None:
+    if product_node is not None:
         grad = DEVICE.space.reshape(total, last._op.named(last._kept).input_shape)
     wants = (to_bias is not None, to_input is not None, turned is not None)
     found = DEVICE.backend.linear_gradients(grad, saved.mat1, saved.mat2, wants)
@@ -68,7 +67,6 @@ def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | 
     if to_bias is not None:
         made.bias = Passing(to_bias, 0 if slots is None else slots[0], found[0], 1)
     if to_input is not None:
-        flat = chain.flat
         if flat is None:
             made.input = Passing(to_input, 0 if slots is None else slots[1], found[1], 1)
         else:

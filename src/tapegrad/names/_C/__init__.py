@@ -8,8 +8,9 @@ import weakref
 from typing import Any
 
 from tapegrad._library.schema import Argument, FunctionSchema, parse_schema
-from tapegrad.core.function_modes import DisableTorchFunction
+from tapegrad.core.function_modes import WATCHING, DisableTorchFunction
 from tapegrad.core.modes import MODES, set_mode
+from tapegrad.core.python_dispatch import ACTIVE
 from tapegrad.core.python_dispatch import below_classes as _DisableTorchDispatch
 from tapegrad.core.python_dispatch import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from tapegrad.core.subclass import DisableTorchFunctionSubclass
@@ -39,6 +40,33 @@ def _get_tracing_state() -> Any:
 
 def _log_api_usage_once(event: str, *facts: Any) -> None:
     """Tell PyTorch's makers that something is used; nobody is told here."""
+
+
+class _EnableTorchFunction:
+    """Inside, modes and classes are asked, whatever a block around it says."""
+
+    def __enter__(self) -> None:
+        self.before = WATCHING.off, MODES.subclasses_off
+        WATCHING.off = MODES.subclasses_off = False
+
+    def __exit__(self, *error: object) -> None:
+        WATCHING.off, MODES.subclasses_off = self.before
+
+
+def _is_torch_function_enabled() -> bool:
+    return not MODES.subclasses_off
+
+
+def _is_torch_function_all_disabled() -> bool:
+    return bool(WATCHING.off and MODES.subclasses_off)
+
+
+def _len_torch_function_stack() -> int:
+    return len(WATCHING.modes)
+
+
+def _len_torch_dispatch_stack() -> int:
+    return len(ACTIVE.modes)
 
 
 class _WeakTensorRef:
@@ -129,6 +157,7 @@ _ELSEWHERE = {
     "Value": ("_C.script_graphs", "Value"),
     "_ExcludeDispatchKeyGuard": ("_C.dispatch_keys", "_ExcludeDispatchKeyGuard"),
     "_LinAlgError": ("linalg", "LinAlgError"),
+    "Tag": ("_library.tags", "Tag"),
     "TensorBase": ("core.base", "TensorBase"),
     "_FunctionBase": ("autograd.function", "BackwardFunction"),
     "_TensorBase": ("core.base", "TensorBase"),

@@ -136,13 +136,13 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> tuple[Any, Any]:
         if not need_weights and key_padding_mask is None:
-            if self._stays_in_place(query, key, value, attn_mask, is_causal):
+            if stays_in_place(self, query, key, value, attn_mask, is_causal):
                 into = (self.in_proj_weight, self.in_proj_bias)
                 out_of = (self.out_proj.weight, self.out_proj.bias)
                 dense = self._is_added or not self.training and not needs_grad(query, *into)
                 given = (query, self.num_heads, into, out_of, is_causal, dense)
                 return making_for_caller(over_itself, *given), None
-        dense = self._takes_short_way(query, key, value, attn_mask, is_causal)
+        dense = takes_short_way(self, query, key, value, attn_mask, is_causal)
         turned = self.batch_first and query.dim() == 3
         if turned:
             query, key, value = turned_together(query, key, value)
@@ -175,40 +175,6 @@ class MultiheadAttention(Module):
             out = out.transpose(1, 0)
         return out.contiguous() if dense else out, weights
 
-    def _stays_in_place(
-        self, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool
-    ) -> bool:
-        """Whether there is a kernel that takes heads wherever they lie, so that nothing is turned.
-
-        Only GPUs have one.
-        """
-        if query is not key or key is not value or not self.batch_first or WATCHED:
-            return False
-        if not isinstance(query, TensorBase) or query._special != ON_DEVICE:
-            return False
-        if (self.training and self.dropout) or self.bias_k is not None or self.add_zero_attn:
-            return False
-        if not self._qkv_same_embed_dim or is_causal != (attn_mask is not None):
-            return False
-        x = query._array
-        return x.ndim == 3 and x.shape[2] == self.embed_dim and bool(x.flags.c_contiguous)
-
-    def _takes_short_way(
-        self, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool
-    ) -> bool:
-        """Whether PyTorch would run its inference kernel, whose result lies dense in memory."""
-        if self.training or not self.batch_first or query.dim() != 3 or self.num_heads % 2:
-            return False
-        if query is not key or key is not value or self.bias_k is not None or self.add_zero_attn:
-            return False
-        if not self._qkv_same_embed_dim or self.in_proj_bias is None:
-            return False
-        if attn_mask is not None and attn_mask.is_floating_point():
-            return False
-        if query.dtype != self.in_proj_bias.dtype or query.dtype != self.in_proj_weight.dtype:
-            return False
-        return not needs_grad(query, *self.parameters())
-
     def merge_masks(self, attn_mask: Any, key_padding_mask: Any, query: Any) -> tuple[Any, Any]:
         """Both masks as one for (batch, heads, targets, sources), and its kind: 1 is padding."""
         if attn_mask is None:
@@ -222,6 +188,42 @@ class MultiheadAttention(Module):
             padding = key_padding_mask.view(batch, 1, 1, length)
             merged = merged + padding.expand(-1, self.num_heads, -1, -1)
         return merged, 2
+
+
+def stays_in_place(
+    layer: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool
+) -> bool:
+    """Whether there is a kernel that takes heads wherever they lie, so that nothing is turned.
+
+    Only GPUs have one.
+    """
+    if query is not key or key is not value or not layer.batch_first or WATCHED:
+        return False
+    if not isinstance(query, TensorBase) or query._special != ON_DEVICE:
+        return False
+    if (layer.training and layer.dropout) or layer.bias_k is not None or layer.add_zero_attn:
+        return False
+    if not layer._qkv_same_embed_dim or is_causal != (attn_mask is not None):
+        return False
+    x = query._array
+    return x.ndim == 3 and x.shape[2] == layer.embed_dim and bool(x.flags.c_contiguous)
+
+
+def takes_short_way(
+    layer: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool
+) -> bool:
+    """Whether PyTorch would run its inference kernel, whose result lies dense in memory."""
+    if layer.training or not layer.batch_first or query.dim() != 3 or layer.num_heads % 2:
+        return False
+    if query is not key or key is not value or layer.bias_k is not None or layer.add_zero_attn:
+        return False
+    if not layer._qkv_same_embed_dim or layer.in_proj_bias is None:
+        return False
+    if attn_mask is not None and attn_mask.is_floating_point():
+        return False
+    if query.dtype != layer.in_proj_bias.dtype or query.dtype != layer.in_proj_weight.dtype:
+        return False
+    return not needs_grad(query, *layer.parameters())
 
 
 def needs_grad(*tensors: Any) -> bool:

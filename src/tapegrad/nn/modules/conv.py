@@ -445,33 +445,30 @@ class _ConvTranspose(_ConvTransposeNd):
             dtype,
         )
 
-    def _convolve(self, *args: Any) -> Any:
-        raise NotImplementedError
 
-    def forward(self, input: Any, output_size: Any = None) -> Any:
-        if self.padding_mode != "zeros":
-            raise ValueError(
-                f"Only `zeros` padding mode is supported for ConvTranspose{self._spatial_dims}d"
-            )
-        output_padding = self._output_padding(
-            input,
-            output_size,
-            self.stride,
-            self.padding,
-            self.kernel_size,
-            self._spatial_dims,
-            self.dilation,
-        )
-        return self._convolve(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            output_padding,
-            self.groups,
-            self.dilation,
-        )
+def spread(function: Any, layer: Any, dims: int, input: Any, output_size: list[int] | None) -> Any:
+    """The forward pass: `layer` may be any object with a transposed convolution's attributes."""
+    if layer.padding_mode != "zeros":
+        raise ValueError(f"Only `zeros` padding mode is supported for ConvTranspose{dims}d")
+    output_padding = layer._output_padding(
+        input,
+        output_size,
+        layer.stride,
+        layer.padding,
+        layer.kernel_size,
+        dims,
+        layer.dilation,
+    )
+    return function(
+        input,
+        layer.weight,
+        layer.bias,
+        layer.stride,
+        layer.padding,
+        output_padding,
+        layer.groups,
+        layer.dilation,
+    )
 
 
 class ConvTranspose1d(_ConvTranspose):
@@ -500,8 +497,8 @@ class ConvTranspose1d(_ConvTranspose):
 
     _spatial_dims = 1
 
-    def _convolve(self, *args: Any) -> Any:
-        return F.conv_transpose1d(*args)
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        return spread(F.conv_transpose1d, self, 1, input, output_size)
 
 
 class ConvTranspose2d(_ConvTranspose):
@@ -531,8 +528,8 @@ class ConvTranspose2d(_ConvTranspose):
 
     _spatial_dims = 2
 
-    def _convolve(self, *args: Any) -> Any:
-        return F.conv_transpose2d(*args)
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        return spread(F.conv_transpose2d, self, 2, input, output_size)
 
 
 class ConvTranspose3d(_ConvTranspose):
@@ -561,8 +558,8 @@ class ConvTranspose3d(_ConvTranspose):
 
     _spatial_dims = 3
 
-    def _convolve(self, *args: Any) -> Any:
-        return F.conv_transpose3d(*args)
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        return spread(F.conv_transpose3d, self, 3, input, output_size)
 
 
 class _ConvTransposeMixin(_ConvTransposeNd):

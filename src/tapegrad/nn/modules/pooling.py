@@ -32,6 +32,11 @@ __all__ = [
 ]
 
 
+def options(module: Any, names: list[str]) -> dict[str, Any]:
+    """The options of a pool: `forward` may run on any object that has them as attributes."""
+    return {name: getattr(module, name) for name in names}
+
+
 # --- the largest of a window -----------------------------------------------------------------
 
 
@@ -41,7 +46,6 @@ class _MaxPoolNd(Module):
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
     return_indices: bool
     ceil_mode: bool
-    _function: str  # of nn.functional
 
     def __init__(
         self,
@@ -59,10 +63,6 @@ class _MaxPoolNd(Module):
         self.dilation = dilation
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
-
-    def forward(self, input: Any) -> Any:
-        arguments = {name: getattr(self, name) for name in _MaxPoolNd.__constants__}
-        return getattr(F, self._function)(input, **arguments)
 
     def extra_repr(self) -> str:
         return (
@@ -90,7 +90,8 @@ class MaxPool1d(_MaxPoolNd):
     tensor([[3., 2.]])
     """
 
-    _function = "max_pool1d"
+    def forward(self, input: Any) -> Any:
+        return F.max_pool1d(input, **options(self, _MaxPoolNd.__constants__))
 
 
 class MaxPool2d(_MaxPoolNd):
@@ -112,7 +113,8 @@ class MaxPool2d(_MaxPoolNd):
     torch.Size([1, 3, 4, 4])
     """
 
-    _function = "max_pool2d"
+    def forward(self, input: Any) -> Any:
+        return F.max_pool2d(input, **options(self, _MaxPoolNd.__constants__))
 
 
 class MaxPool3d(_MaxPoolNd):
@@ -134,7 +136,8 @@ class MaxPool3d(_MaxPoolNd):
     torch.Size([1, 3, 2, 3, 4])
     """
 
-    _function = "max_pool3d"
+    def forward(self, input: Any) -> Any:
+        return F.max_pool3d(input, **options(self, _MaxPoolNd.__constants__))
 
 
 class _MaxUnpoolNd(Module):
@@ -147,6 +150,9 @@ class _MaxUnpoolNd(Module):
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
+        given = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,)
+        if self._spatial_dims == 3 and not all([k > 0 for k in given]):
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
         sizes = _ntuple(self._spatial_dims)
         self.kernel_size = sizes(kernel_size)
         self.stride = sizes(kernel_size if stride is None else stride)
@@ -273,7 +279,6 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
     """The constructor of AvgPool2d and 3d, which can divide by another number."""
 
     __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
-    _function: str  # of nn.functional
 
     def __init__(
         self,
@@ -291,10 +296,6 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
-
-    def forward(self, input: Any) -> Any:
-        arguments = {name: getattr(self, name) for name in _AvgPoolWithDivisor.__constants__}
-        return getattr(F, self._function)(input, **arguments)
 
 
 class AvgPool2d(_AvgPoolWithDivisor):
@@ -316,7 +317,8 @@ class AvgPool2d(_AvgPoolWithDivisor):
     torch.Size([1, 3, 4, 4])
     """
 
-    _function = "avg_pool2d"
+    def forward(self, input: Any) -> Any:
+        return F.avg_pool2d(input, **options(self, _AvgPoolWithDivisor.__constants__))
 
 
 class AvgPool3d(_AvgPoolWithDivisor):
@@ -338,7 +340,8 @@ class AvgPool3d(_AvgPoolWithDivisor):
     torch.Size([1, 3, 2, 3, 4])
     """
 
-    _function = "avg_pool3d"
+    def forward(self, input: Any) -> Any:
+        return F.avg_pool3d(input, **options(self, _AvgPoolWithDivisor.__constants__))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -84,6 +84,9 @@ class RNNBase(Module):
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
+        for name, flag in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
         self.bias = bias
         self.batch_first = batch_first
         self.dropout = float(dropout)
@@ -132,11 +135,25 @@ class RNNBase(Module):
     @property
     def _flat_weights(self) -> list[Any]:
         # Looked up anew, as weights can be exchanged: parametrized, pruned, functional_call.
-        return [getattr(self, name) for name in self._flat_weights_names]
+        given = self.__dict__.get("_given_weights")
+        return given or [getattr(self, name) for name in self._flat_weights_names]
 
     @_flat_weights.setter
     def _flat_weights(self, weights: list[Any]) -> None:
-        """Other packages set this list after they exchanged weights, which are found by name."""
+        """Other packages set this list: it is what runs until a weight is set by its name."""
+        self.__dict__.pop("_given_weights", None)
+        now = self._flat_weights
+        if len(weights) != len(now) or any(a is not b for a, b in zip(weights, now, strict=True)):
+            self.__dict__["_given_weights"] = weights
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if "_given_weights" in self.__dict__ and name in self._flat_weights_names:
+            del self.__dict__["_given_weights"]
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self.__dict__.pop("_given_weights", None)
+        return super()._apply(fn, recurse)
 
     def flatten_parameters(self) -> None:
         """Lets cuDNN find the weights in one piece; here there is nothing to do."""
@@ -523,29 +540,32 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _step(self, function: Any, input: Any, hx: Any) -> Any:
-        return function(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
-    def _check_rank(self, what: str, x: Any) -> None:
-        if x.dim() not in (1, 2):
-            raise ValueError(
-                f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {x.dim()}D instead"
-            )
+def check_rank(cell: Any, what: str, x: Any) -> None:
+    if x.dim() not in (1, 2):
+        raise ValueError(
+            f"{type(cell).__name__}: Expected {what} to be 1D or 2D, got {x.dim()}D instead"
+        )
 
-    def _one_state(self, function: Any, input: Any, hx: Any) -> Any:
-        """A step of the kinds that carry one state."""
-        self._check_rank("input", input)
-        if hx is not None:
-            self._check_rank("hidden", hx)
-        batched = input.dim() == 2
-        if not batched:
-            input = input.unsqueeze(0)
-        if hx is None:
-            hx = tg.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
-        elif not batched:
-            hx = hx.unsqueeze(0)
-        out = self._step(function, input, hx)
-        return out if batched else out.squeeze(0)
+
+def step(cell: Any, function: Any, input: Any, hx: Any) -> Any:
+    return function(input, hx, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
+
+
+def one_state(cell: Any, function: Any, input: Any, hx: Any) -> Any:
+    """A step of the kinds that carry one state."""
+    check_rank(cell, "input", input)
+    if hx is not None:
+        check_rank(cell, "hidden", hx)
+    batched = input.dim() == 2
+    if not batched:
+        input = input.unsqueeze(0)
+    if hx is None:
+        hx = tg.zeros(input.size(0), cell.hidden_size, dtype=input.dtype, device=input.device)
+    elif not batched:
+        hx = hx.unsqueeze(0)
+    out = step(cell, function, input, hx)
+    return out if batched else out.squeeze(0)
 
 
 class RNNCell(RNNCellBase):
@@ -585,7 +605,7 @@ class RNNCell(RNNCellBase):
         functions = {"tanh": tg.rnn_tanh_cell, "relu": tg.rnn_relu_cell}
         if self.nonlinearity not in functions:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._one_state(functions[self.nonlinearity], input, hx)
+        return one_state(self, functions[self.nonlinearity], input, hx)
 
 
 class _GatedCell(RNNCellBase):
@@ -625,10 +645,10 @@ class LSTMCell(_GatedCell):
     _gates = 4
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        self._check_rank("input", input)
+        check_rank(self, "input", input)
         if hx is not None:
             for index, state in enumerate(hx):
-                self._check_rank(f"hx[{index}]", state)
+                check_rank(self, f"hx[{index}]", state)
         batched = input.dim() == 2
         if not batched:
             input = input.unsqueeze(0)
@@ -639,7 +659,7 @@ class LSTMCell(_GatedCell):
             hx = (zeros, zeros)
         elif not batched:
             hx = (hx[0].unsqueeze(0), hx[1].unsqueeze(0))
-        h, c = self._step(tg.lstm_cell, input, hx)
+        h, c = step(self, tg.lstm_cell, input, hx)
         return (h, c) if batched else (h.squeeze(0), c.squeeze(0))
 
 
@@ -662,4 +682,4 @@ class GRUCell(_GatedCell):
     _gates = 3
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        return self._one_state(tg.gru_cell, input, hx)
+        return one_state(self, tg.gru_cell, input, hx)

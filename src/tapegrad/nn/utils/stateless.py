@@ -96,7 +96,7 @@ def _reparametrize_module(
     if strict:
         check_keys(module, tensors)
     for tensor in tensors.values():
-        if not isinstance(tensor, tg.Tensor):
+        if tensor is not None and not isinstance(tensor, tg.Tensor):
             raise TypeError(f"{tensor} is not an instance of torch.Tensor")
     places = {name: Place(module, name) for name in tensors}
     before = {name: place.take() for name, place in places.items()}

@@ -50,6 +50,8 @@ def common(*values: Any) -> dtypes.dtype:
 def as_number(function: str, argument: str, value: Any, run: Any = None) -> Any:
     """A number, or that in a 0-d tensor without history; `run` tells the in-place form apart."""
     if is_number(value):
+        if type(value) is int:
+            dtypes.scalar_dtype(value)  # refuses what neither int64 nor uint64 holds
         return value
     if isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad:
         return value.item()  # type: ignore[attr-defined]

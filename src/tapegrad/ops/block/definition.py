@@ -95,6 +95,10 @@ class Block(Public):
     node = ""  # of the node; "<Class>Backward0" if not given
 
     # Methods besides `fwd`, which each block has, and the rules d_<tensor> and shape_<tensor>.
+    # `into` has the parameters of `fwd` and changes `input` itself; it takes the place of `fwd` in
+    # a block where the op is that on a copy, in the memory order `copies_in`.
+    into: Any = None
+    copies_in = "C"
     call: Any = None  # the public signature
     backward: Any = None  # one gradient rule for all tensors, which also gets `needs`
     jvp: Any = None  # the forward-mode rule
@@ -179,7 +183,7 @@ def op(block: type[Block]) -> Op:
         record.aten = own_name(record.name, block.public)
     record.doc = block.__doc__ or ""
     record.home = block.__module__
-    forward = block.fwd
+    forward = block.fwd if hasattr(block, "fwd") else on_copy(block)
     record.width = 0 if record.variadic else len(record.tensors)
     if block.several:
         record.outs = ()
@@ -188,6 +192,8 @@ def op(block: type[Block]) -> Op:
         record.attrs = parameter_names(forward)[1 + len(record.tensors) :]
     record.forward = forward
     record.kernel = HOST.kernel(record)
+    if block.into is not None:
+        record.into = HOST.into(record, block.into)
     if record.result is not None:
         record.result = record.result._make
     record.differentiable = not record.undifferentiable
@@ -210,6 +216,19 @@ def op(block: type[Block]) -> Op:
         fields["samples"] = block.samples or default_samples(record)
         publish(call, (public_name, *block.aliases), record.doc, block.__module__, fields)
     return record
+
+
+def on_copy(block: type[Block]) -> Callable[..., Any]:
+    """The `fwd` of a block that has only `into`: it changes a copy of the input."""
+    change, order = block.into, block.copies_in
+
+    @functools.wraps(change)
+    def fwd(xp: Any, input: Any, *others: Any) -> Any:
+        out = xp.array(input, order=order, copy=True)
+        change(xp, out, *others)
+        return out
+
+    return fwd
 
 
 def parameter_names(function: Any) -> tuple[str, ...]:

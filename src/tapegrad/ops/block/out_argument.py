@@ -10,11 +10,13 @@ import numpy as np
 from ... import dtypes
 from ...core.base import STATE, TensorBase, quiet, wrap
 from ...core.devices import two_devices, xp_of
+from ...core.dispatch import apply, is_unrecorded, is_written_plainly, write_plain
+from ...core.late_bound import ON_DEMAND
 from ...core.lazy_conj import memory_behind, plain
 from ...core.modes import MODES, neither_recorded_nor_cast
 from ...core.python_dispatch import dispatches
 from ...core.transforms.batched import has_batched
-from ...core.transforms.levels import TANGENTS
+from ...core.transforms.levels import BATCHES, TANGENTS
 from ...core.warned import warn
 from ...errors import inference_written
 
@@ -31,6 +33,23 @@ def write_outputs(
 
     What `out` has to be is said by `api`, the record of the function.
     """
+    if is_plain(out, args, kwargs, api):
+        if api.out_decides and kwargs.get("dtype") is None:
+            kwargs = {**kwargs, "dtype": dtypes.of(out._array.dtype)}
+        if api.inplace:
+            result = write_or_compute(name, out, call, args, kwargs)
+            if result is WRITTEN:
+                return out
+        else:
+            result = call(*args, **kwargs)
+        array = result._array if isinstance(result, TensorBase) else None
+        if type(array) is np.ndarray and array.dtype is out._array.dtype:
+            if array.shape == out._array.shape:
+                out._array[...] = array
+                out._version_cell().bump(name)
+                return out
+        given = flatten((*args, *kwargs.values())) if api.out_apart else ()
+        return store_all(name, out, result, api, [t._array for t in given])
     from ...core.transforms.dual import has_dual
 
     targets = out if isinstance(out, (tuple, list)) else (out,)
@@ -58,22 +77,81 @@ def write_outputs(
         refuse_inference(t)
     if api is not None and api.out_decides and kwargs.get("dtype") is None:
         kwargs = {**kwargs, "dtype": targets[0].dtype}
+    if targets[0]._special and targets[0].is_sparse:
+        with neither_recorded_nor_cast():
+            return ON_DEMAND.sparse_output(targets[0], call(*args, **kwargs))
     apart = api is not None and api.out_apart
     sources = [x._array for x in (*flatten(args), *flatten(kwargs.values()))]
     for t in targets:
         check_memory(t._array, sources, apart)
     with neither_recorded_nor_cast():  # autocast leaves the caller's tensors alone
         result = call(*args, **kwargs)
-        parts = result if isinstance(result, tuple) else (result,)
-        for target, part in zip(targets, parts, strict=True):
-            if apart and target._array.shape != part._array.shape:
-                # It grows into the memory behind it.
-                refuse_shared([x for x in sources if x.base is not None], target._array.base)
-            if dispatches(target) or dispatches(part):
-                target.copy_(part)  # what there is of memory, the class knows
-            else:
-                store(name, target, plain(part._array), "" if api is None else api.out_dtype)
+        return store_all(name, out, result, api, sources if apart else ())
+
+
+def store_all(name: str, out: Any, result: Any, api: Any, apart: Any = ()) -> Any:
+    """Store what a call gave into its outputs, which grow apart from the arrays `apart`."""
+    targets = out if isinstance(out, (tuple, list)) else (out,)
+    parts = result if isinstance(result, tuple) else (result,)
+    for target, part in zip(targets, parts, strict=True):
+        if apart and target._array.shape != part._array.shape:
+            # It grows into the memory behind it.
+            refuse_shared([x for x in apart if x.base is not None], target._array.base)
+        if dispatches(target) or dispatches(part):
+            target.copy_(part)  # what there is of memory, the class knows
+        else:
+            store(name, target, plain(part._array), "" if api is None else api.out_dtype)
     return type(result)(targets) if isinstance(result, tuple) else out
+
+
+# ---------------------------------------------------------------------- the short way
+
+
+def is_plain(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any], api: Any) -> bool:
+    """Whether nothing about the arguments and modes of a call with `out=` has to be looked at.
+
+    That is: one tensor of the host, no history, no transform, and no memory in common with the
+    arguments, unless `out` is one of them.
+    """
+    modes_on = STATE.modes_on
+    if not isinstance(out, TensorBase) or out._special or BATCHES or TANGENTS or api is None:
+        return False
+    if modes_on and not is_unrecorded(modes_on):
+        return False
+    target = out._array
+    if type(target) is not np.ndarray or not target.flags.forc or not is_written_plainly(out, True):
+        return False
+    for value in (*args, *kwargs.values()):
+        for t in value if type(value) is list or type(value) is tuple else (value,):
+            if isinstance(t, TensorBase):
+                x = t._array
+                if t._special or t._wants_grad or (x is target and api.out_apart):
+                    return False
+                if x is not target and (x.base is not None or target.base is not None):
+                    if type(x) is not np.ndarray or np.may_share_memory(x, target):
+                        return False
+            elif type(t) is list or type(t) is tuple:
+                return False
+    return True
+
+
+WRITTEN = object()  # a result that is in `out` already
+
+
+def write_or_compute(
+    name: str, out: TensorBase, call: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+) -> Any:
+    """Call a function that has an in-place form: its last op writes into `out`, if it can."""
+
+    def run(op: Any, tensors: Any, attrs: Any = (), watch: Any = ()) -> Any:
+        if not watch and write_plain(op, out, tensors, attrs, True, name):
+            return WRITTEN
+        return apply(op, tensors, attrs, watch)
+
+    try:
+        return call(*args, **kwargs, run=run)
+    except Exception:  # it may be in the words of the in-place form
+        return call(*args, **kwargs)
 
 
 def refuse_inference(t: TensorBase) -> None:

@@ -152,9 +152,19 @@ def whole(value: Any) -> int:
     return int(read_values(value).item()) if isinstance(value, TensorBase) else int(value)
 
 
+def no_size(value: Any, text: str) -> Exception:
+    """The error for what is no size: of a bool tensor PyTorch says something else."""
+    if isinstance(value, TensorBase) and value._array.dtype.kind == "b" and value._array.size == 1:
+        return RuntimeError(
+            "Expected scalar.isIntegral( false) to be true, but got false.  (Could this error "
+            "message be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
+    return TypeError(text)
+
+
 def sizes(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
     """The `*size` of a creation function: ints one by one, or one sequence of them."""
-    if args and not kwargs and all([type(n) is int and n >= 0 for n in args]):
+    if args and not kwargs and all([type(n) is int and 0 <= n < 1 << 62 for n in args]):
         return args
     if kwargs:
         name = next((k for k in kwargs if k != "size"), None)
@@ -169,26 +179,34 @@ def sizes(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
             raise TypeError(f"{function}() takes 1 positional argument but {len(args)} were given")
         for i, value in enumerate(first):
             if not is_whole(value):
-                raise TypeError(
+                raise no_size(
+                    value,
                     f"{function}(): argument 'size' (position 1) must be tuple of ints, but found "
-                    f"element of type {type(value).__name__} at pos {i}"
+                    f"element of type {type(value).__name__} at pos {i}",
                 )
         shape = tuple([whole(v) for v in first])
     else:
         if not is_whole(first):
-            raise TypeError(
+            raise no_size(
+                first,
                 f"{function}(): argument 'size' (position 1) must be tuple of ints, "
-                f"not {type(first).__name__}"
+                f"not {type(first).__name__}",
             )
         for i, value in enumerate(args):
             if not is_whole(value):
-                raise TypeError(
+                raise no_size(
+                    value,
                     f"{function}(): argument 'size' failed to unpack the object at pos {i + 1} "
                     "with "
-                    f'error "type must be tuple of ints,but got {type(value).__name__}"'
+                    f'error "type must be tuple of ints,but got {type(value).__name__}"',
                 )
         shape = tuple([whole(v) for v in args])
-    for n in shape:
+    for i, n in enumerate(shape, 1):
+        if n >= 1 << 63:
+            raise TypeError(
+                f"{function}(): argument 'size' failed to unpack the object at pos {i} with error "
+                '"Overflow when unpacking long long"'
+            )
         if n < 0:
             if function == "zeros":
                 raise RuntimeError("zeros: Dimension size must be non-negative.")

@@ -32,6 +32,14 @@ READ_ONLY = (
 )
 
 
+def has_cuda_interface(value: Any) -> bool:
+    """Whether a value describes memory on a GPU; a class that has the property does not."""
+    found = hasattr(value, "__cuda_array_interface__")
+    if found and isinstance(value, type):
+        raise TypeError("`__cuda_array_interface__` must be a dict")
+    return found
+
+
 @api(method=False, direct=True, follows=True)
 def tensor(
     *data: Any,
@@ -80,7 +88,7 @@ def from_any(
         return made(settled(array, device, pin_memory), requires_grad)
     if isinstance(data, UntypedStorage):
         array = on_storage(data, wanted).copy()
-    elif hasattr(data, "__cuda_array_interface__") and not isinstance(data, TensorBase):
+    elif has_cuda_interface(data) and not isinstance(data, TensorBase):
         array = from_data.cast_array(from_device(data), wanted, copy=True)
     else:
         array = from_data.to_array(data, wanted)
@@ -176,7 +184,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
         array = on_storage(data, wanted)
     elif isinstance(data, np.ndarray):
         array = from_data.cast_array(shareable(data), wanted, copy=False)
-    elif hasattr(data, "__cuda_array_interface__"):
+    elif has_cuda_interface(data):
         array = from_data.cast_array(from_device(data), wanted, copy=False)
     else:
         array = from_data.to_array(data, wanted)
@@ -205,7 +213,7 @@ def asarray(
         source = obj
     elif isinstance(obj, UntypedStorage):
         source = made(on_storage(obj, wanted))
-    elif hasattr(obj, "__cuda_array_interface__"):
+    elif has_cuda_interface(obj):
         source = made(from_device(obj))
     elif isinstance(obj, (np.ndarray, np.generic)):
         source = borrowed(made(shareable(np.asarray(obj))))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core.base import STATE
+from ...core.late_bound import ON_DEMAND
 from ...core.transforms.batched import batch_of, batched, is_batched, repeated, through
 from ...device import channels_last, channels_last_3d, contiguous_format
 from ..block.definition import api
@@ -95,6 +96,8 @@ def like_tensor(
             ),
             input,
         )
+    if input._special and input.is_sparse:
+        return ON_DEMAND.sparse_like(function, input, wanted, requires_grad)
     array = like(input, wanted, memory_format, device)
     if value is not None:
         array.fill(from_data.fill_value(value, array.dtype))

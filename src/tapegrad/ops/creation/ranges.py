@@ -211,19 +211,19 @@ def range_(
 
 def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[Any, ...]:
     """Bounds, count and dtype of linspace and logspace, checked."""
-    tensors = [isinstance(v, TensorBase) for v in (start, end)]
-    if any(tensors) and any([v._array.ndim for v in (start, end) if isinstance(v, TensorBase)]):
-        dims = [v._array.ndim if isinstance(v, TensorBase) else 0 for v in (start, end)]
-        raise RuntimeError(
-            f"{function} only supports 0-dimensional start and end tensors, but got start with "
-            f"{dims[0]} dimension(s) and end with {dims[1]} dimension(s)."
-        )
     if isinstance(steps, bool) or not hasattr(steps, "__index__"):
         given = [type(v).__name__ for v in (start, end, steps) if v is not None]
         raise TypeError(
             f"{function}() received an invalid combination of arguments - got "
             f"({', '.join(given)}), but expected one of:\n * (Number or Tensor start, Number or "
             f"Tensor end, int steps, {CREATION_OPTIONS})\n"
+        )
+    tensors = [isinstance(v, TensorBase) for v in (start, end)]
+    if any(tensors) and any([v._array.ndim for v in (start, end) if isinstance(v, TensorBase)]):
+        dims = [v._array.ndim if isinstance(v, TensorBase) else 0 for v in (start, end)]
+        raise RuntimeError(
+            f"{function} only supports 0-dimensional start and end tensors, but got start with "
+            f"{dims[0]} dimension(s) and end with {dims[1]} dimension(s)."
         )
     low, high = (
         number_argument(start, function, "start", 1),

@@ -29,7 +29,7 @@ class Generator:
     device = CPU
 
     def __init__(self, device: Any = "cpu") -> None:
-        found = device_type(device)
+        found = device_type("cpu" if device is None else device)
         self.stream: Any = None
         if found.type == "cpu":
             self.stream = Stream()

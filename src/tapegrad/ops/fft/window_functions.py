@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...core.arguments import is_index
 from ...core.modes import grad_set_to
 from ...device import strided
 from ..block import Case, api
@@ -332,7 +333,7 @@ def older(
     `r` rounds a number to the window's precision, as PyTorch does before it multiplies by one.
     """
     dtype, layout, device, requires_grad = options
-    if isinstance(length, bool) or not hasattr(length, "__index__"):
+    if not is_index(length):
         raise TypeError(
             f"{function}(): argument 'window_length' (position 1) must be int, "
             f"not {type(length).__name__}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -141,15 +142,14 @@ class IndexPut(Move):
     autocast = Autocast(gpu=WIDEST)
     vmap_write = "index_put_"
     host_number = True
+    apart = ("index",)
+    copies_in = "K"
 
-    def fwd(xp, input, values, index, accumulate):
-        out = xp.array(input, order="K", copy=True)
+    def into(xp, input, values, index, accumulate):
         if accumulate:
-            shape = out[index].shape
-            out += added_up(xp, xp.broadcast_to(values, shape), input.shape, index)
+            add_at(xp, input, values, index)
         else:
-            out[index] = values
-        return out
+            input[index] = values
 
     def d_input(F, grad, index, accumulate):
         return grad if accumulate else F.index_clear(grad, index)
@@ -180,66 +180,103 @@ def add_up(xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...])
         out = xp.zeros(shape, values.dtype)
         out[index] = values
         return out
-    # Bring the indexed dimensions to the front of both sides: then it is a sum of rows.
+    out = xp.zeros([shape[d] for d in dims_in_front(index, len(shape))], values.dtype)
+    taken, where, lines = as_rows(xp, values, shape, index)
+    height = math.prod(out.shape[:taken])
+    add_rows(xp, out.reshape(height, *out.shape[taken:]), where, lines)
+    back = np.argsort(dims_in_front(index, len(shape))).tolist()
+    return xp.ascontiguousarray(out.transpose(back)).reshape(shape)
+
+
+def add_at(xp: Any, out: Any, values: Any, index: tuple[Any, ...]) -> None:
+    """Add values to `out` at the index arrays, as often as each place is named."""
+    arrays = [i for i in index if type(i) is not slice]
+    if len(arrays) == 1 and arrays[0].dtype.kind == "b":
+        out[index] += values
+        return
+    front = out.transpose(dims_in_front(index, out.ndim))
+    taken = sum([a.ndim if a.dtype.kind == "b" else 1 for a in arrays])
+    if taken > 1 and not front.flags.c_contiguous:
+        xp.add.at(out, index, values)
+        return
+    shape = xp.broadcast_to(xp.zeros(()), out.shape)[index].shape  # which raises, if anything does
+    _, where, lines = as_rows(xp, xp.broadcast_to(values, shape), out.shape, index)
+    height = math.prod(front.shape[:taken])
+    if taken > 1:
+        front = front.reshape(height, *front.shape[taken:])
+    add_rows(xp, front, where, lines)
+
+
+def dims_in_front(index: tuple[Any, ...], ndim: int) -> list[int]:
+    """The order of dimensions in which those that have index arrays are the first."""
     taken: list[int] = []
-    flat: list[Any] = []
     dim = 0
     for item in index:
         if type(item) is slice:
             dim += 1
-        elif item.dtype.kind == "b":
-            flat.extend(item.nonzero())
-            taken.extend(range(dim, dim + item.ndim))
-            dim += item.ndim
-        else:
-            flat.append(item)
-            taken.append(dim)
-            dim += 1
-    left = [d for d in range(len(shape)) if d not in taken]
+            continue
+        count = item.ndim if item.dtype.kind == "b" else 1
+        taken.extend(range(dim, dim + count))
+        dim += count
+    return taken + [d for d in range(ndim) if d not in taken]
+
+
+def as_rows(
+    xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...]
+) -> tuple[int, Any, Any]:
+    """How many dimensions are indexed, the rows that the arrays mean, and the values by row."""
+    flat: list[Any] = []
+    for item in index:
+        if type(item) is not slice:
+            flat.extend(item.nonzero() if item.dtype.kind == "b" else (item,))
+    order = dims_in_front(index, len(shape))
     _, start, count = index_layout(xp.broadcast_to(xp.zeros(()), shape), index)
     where = xp.zeros((), np.int64)
-    height = 1
-    for d, item in zip(taken, flat, strict=True):
+    for d, item in zip(order, flat, strict=False):
         where = where * shape[d] + xp.where(item < 0, item + shape[d], item)
-        height *= shape[d]
     axes = [*range(start, start + count), *range(start), *range(start + count, values.ndim)]
-    sizes = [shape[d] for d in left]
-    width = int(np.prod(sizes, dtype=np.int64))
-    lines = values.transpose(axes).reshape(where.size, width)
-    out = sum_rows(xp, lines, where.reshape(-1), height)
-    out = out.reshape([shape[d] for d in taken] + sizes)
-    return xp.ascontiguousarray(out.transpose(np.argsort([*taken, *left]).tolist())).reshape(shape)
+    lines = values.transpose(axes).reshape(where.size, *[shape[d] for d in order[len(flat) :]])
+    return len(flat), where.reshape(-1), lines
 
 
 MANY = 12  # rows that go to one place: from here on one reduction is faster than a pass for each
+SINGLY = 8  # rows that are added one by one: sorting them takes longer
 
 
 def sum_rows(xp: Any, rows: Any, where: Any, height: int) -> Any:
-    """A matrix of `height` rows; row i of `rows` is added to row `where[i]`."""
-    out = xp.zeros((height, rows.shape[1]), rows.dtype)
+    """Zeros of `height` rows; row i of `rows` is added to row `where[i]`."""
+    out = xp.zeros((height, *rows.shape[1:]), rows.dtype)
+    add_rows(xp, out, where, rows)
+    return out
+
+
+def add_rows(xp: Any, out: Any, where: Any, rows: Any) -> None:
+    """Add row i of `rows` to row `where[i]` of `out`, one after the other."""
     if not rows.size:
-        return out
+        return
     if xp is not np:
         xp.add.at(out, where, rows)
-        return out
-    if rows.shape[1] == 1:
-        xp.add.at(out.reshape(-1), where, rows.reshape(-1))
-        return out
+        return
+    if out.ndim == 1 or rows.size == len(rows):
+        xp.add.at(out.reshape(len(out)), where, rows.reshape(-1))
+        return
+    if where.size <= SINGLY:
+        for place, row in zip(where.tolist(), rows, strict=True):
+            out[place] += row
+        return
     order = xp.argsort(where, kind="stable")
     ordered = where[order]
     first = xp.flatnonzero(xp.concatenate((ordered[:1] >= 0, ordered[1:] != ordered[:-1])))
     counts = xp.diff(first, append=where.size)
     most = int(counts.max())
     if most > MANY:
-        out[ordered[first]] = xp.add.reduceat(rows[order], first, axis=0)
-        return out
+        out[ordered[first]] += xp.add.reduceat(rows[order], first, axis=0, dtype=rows.dtype)
+        return
     # The first of each target row, then the second of those that have one, and so on.
-    out[ordered[first]] = rows[order[first]]
-    for k in range(1, most):
+    for k in range(most):
         first = first[counts > k]
         counts = counts[counts > k]
         out[ordered[first + k]] += rows[order[first + k]]
-    return out
 
 
 add_up_on_host = HOST.helper("index_into", functools.partial(add_up, np))

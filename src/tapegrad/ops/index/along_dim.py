@@ -15,7 +15,7 @@ from ..block import WIDEST, Autocast, Case, Linear, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import OUT_EXACT, OUT_SAME_TYPE, refuse_overflow
 from ..block.samples import Draw, Index
-from .advanced import LinearMove, Move, sum_rows
+from .advanced import LinearMove, Move, add_rows
 from .gather import (
     check_index_dtype,
     check_range,
@@ -152,26 +152,21 @@ class IndexAdd(Linear):
     plain_tensors = ("index",)
     inplace = True
     vmap_write = "index_add_"
+    apart = ("index", "source")
     out_dtype = OUT_EXACT
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0, 2]), Draw(3, 2)),
         Case(Draw(2, 3, layout="T"), 1, Index([1]), Draw(2, 1), alpha=-2.0),
     ]
 
-    def fwd(xp, input, index, source, dim, alpha):
-        if not input.ndim:
-            return input + source.reshape(()) * number_as(alpha, input.dtype)
-        where = one_dim(index)
-        first = xp.moveaxis(source, dim, 0) if source.ndim else source.reshape(1)
-        width = input.size // input.shape[dim] if input.shape[dim] else 0
-        rows = xp.ascontiguousarray(first).reshape(where.size, width)
+    def into(xp, input, index, source, dim, alpha):
         if alpha != 1:
-            rows = rows * number_as(alpha, input.dtype)
-        total = sum_rows(xp, rows, where, input.shape[dim])
-        total = total.reshape((input.shape[dim], *input.shape[:dim], *input.shape[dim + 1 :]))
-        out = xp.array(input, order="C", copy=True)
-        out += xp.moveaxis(total, 0, dim)
-        return out
+            source = source * number_as(alpha, input.dtype)
+        if not input.ndim:
+            input += source.reshape(())
+            return
+        rows = xp.moveaxis(source, dim, 0) if source.ndim else source.reshape(1)
+        add_rows(xp, xp.moveaxis(input, dim, 0), one_dim(index), rows)
 
     def d_input(F, grad):
         return grad
@@ -226,19 +221,18 @@ class IndexCopy(Move):
     plain_tensors = ("index",)
     inplace = True
     autocast = Autocast(cpu=WIDEST)
+    apart = ("index", "source")
     out_dtype = OUT_EXACT
     samples = [
         Case(Draw(3, 2), 0, Index([2, 0]), Draw(2, 2)),
         Case(Draw(2, 3, layout="T"), -1, Index([1]), Draw(2, 1)),
     ]
 
-    def fwd(xp, input, index, source, dim):
-        out = xp.array(input, order="C", copy=True)
-        if out.ndim:
-            out[along(index, dim)] = source
+    def into(xp, input, index, source, dim):
+        if input.ndim:
+            input[along(index, dim)] = source
         else:
-            out[...] = source.reshape(())
-        return out
+            input[...] = source.reshape(())
 
     def d_input(F, grad, index, dim):
         return F.index_fill_value(grad, index, 0, dim)
@@ -301,14 +295,14 @@ class IndexFilling(Move):
     plain_tensors = ("index",)
     public = False
     vmap_write = "index_fill_"
+    apart = ("index",)
+    copies_in = "K"
 
-    def fwd(xp, input, index, value, dim):
-        out = xp.array(input, order="K", copy=True)
-        if out.ndim:
-            out[along(index, dim)] = value
+    def into(xp, input, index, value, dim):
+        if input.ndim:
+            input[along(index, dim)] = value
         elif index.size:
-            out[...] = value
-        return out
+            input[...] = value
 
     def d_input(F, grad, index, dim):
         return F.index_fill_value(grad, index, 0, dim)
@@ -384,6 +378,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply
         )
     size = shape[dim] if shape else 1
     check_fill_index(index, dim, size)
+    of_value = value._array.dtype.kind if isinstance(value, TensorBase) else ""
+    if (of_value == "c" or isinstance(value, complex)) and input._array.dtype.kind != "c":
+        raise RuntimeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+        )
     if isinstance(value, TensorBase):
         return run(IndexFillTensor, (input, index, value), (dim,))
     return run(

@@ -64,20 +64,20 @@ def one_dim(x: Any) -> Any:
     return x if x.ndim else x.reshape(1)
 
 
-def placed(xp: Any, out: Any, index: Any, src: Any, dim: int, how: Any) -> Any:
-    """Write `src`, or combine with the ufunc `how`, at the places of `index` in a copy of `out`."""
-    shape = out.shape
-    out = xp.array(one_dim(out), order="C", copy=True)
-    if index.size:
-        index = one_dim(index)
-        if hasattr(src, "ndim") and src.ndim:
-            src = src[tuple([slice(0, n) for n in index.shape])]
-        if how is None:
-            out[grid(xp, index, dim)] = src
-        else:
-            values = xp.broadcast_to(src, index.shape).reshape(-1)
-            how.at(out.reshape(-1), flat_places(xp, index, dim, out.shape), values)
-    return out.reshape(shape)
+def place(xp: Any, out: Any, index: Any, src: Any, dim: int, how: Any) -> None:
+    """Write `src`, or combine it with the ufunc `how`, at the places of `index` in `out`."""
+    if not index.size:
+        return
+    out, index = one_dim(out), one_dim(index)
+    if hasattr(src, "ndim") and src.ndim:
+        src = src[tuple([slice(0, n) for n in index.shape])]
+    if how is None:
+        out[grid(xp, index, dim)] = src
+    elif out.flags.c_contiguous:
+        values = xp.broadcast_to(src, index.shape).reshape(-1)
+        how.at(out.reshape(-1), flat_places(xp, index, dim, out.shape), values)
+    else:
+        how.at(out, grid(xp, index, dim), src)
 
 
 def check_index_dtype(index: Any, sentence: str) -> None:
@@ -154,7 +154,7 @@ class Gather(LinearMove):
             return xp.empty(index.shape, input.dtype)
         source, where = one_dim(input), one_dim(index)
         if where.ndim == 2:
-            return source[grid(xp, where, dim)]
+            return xp.ascontiguousarray(source[grid(xp, where, dim)])
         out = xp.take_along_axis(within(source, where, dim), where, axis=dim)
         return xp.ascontiguousarray(out).reshape(index.shape)
 
@@ -216,7 +216,9 @@ def sparse_gradient(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> 
 
 def scattered(xp: Any, values: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
     """Zeros of `shape` with `values` added at the places of `index`: what gather sends back."""
-    return placed(xp, xp.zeros(shape, values.dtype), index, values, dim, xp.add)
+    out = xp.zeros(shape, values.dtype)
+    place(xp, out, index, values, dim, xp.add)
+    return out
 
 
 scattered_on_host = HOST.helper("scatter_into", functools.partial(scattered, np))
@@ -263,9 +265,10 @@ class ScatterSrc(Move):
     plain_tensors = ("index",)
     public = False
     dims = ("dim",)
+    apart = ("index", "src")
 
-    def fwd(xp, input, index, src, dim):
-        return placed(xp, input, index, src, dim, None)
+    def into(xp, input, index, src, dim):
+        place(xp, input, index, src, dim, None)
 
     def d_input(F, grad, index, dim):
         return F.scatter_value(grad, index, 0, dim)
@@ -290,9 +293,10 @@ class ScatterValue(Move):
     plain_tensors = ("index",)
     public = False
     dims = ("dim",)
+    apart = ("index",)
 
-    def fwd(xp, input, index, value, dim):
-        return placed(xp, input, index, value, dim, None)
+    def into(xp, input, index, value, dim):
+        place(xp, input, index, value, dim, None)
 
     def d_input(F, grad, index, dim):
         return F.scatter_value(grad, index, 0, dim)
@@ -311,10 +315,11 @@ class ScatterOld(Block):
     plain_tensors = ("index",)
     public = False
     dims = ("dim",)
+    apart = ("index", "src")
     nearest = "scatter_add, or scatter with a reduce that has a derivative"
 
-    def fwd(xp, input, index, src, dim, reduce):
-        return placed(xp, input, index, src, dim, xp.add if reduce == "add" else xp.multiply)
+    def into(xp, input, index, src, dim, reduce):
+        place(xp, input, index, src, dim, xp.add if reduce == "add" else xp.multiply)
 
     def d_input(F, grad):
         raise RuntimeError("derivative for aten::scatter is not implemented")
@@ -347,11 +352,11 @@ class ScatterAdd(LinearMove):
         Case(Draw(2, 3, layout="T"), 0, Index([[1, 1, 1], [1, 0, 1]]), Draw(2, 3)),
     ]
     dims = ("dim",)
+    apart = ("index", "src")
 
-    def fwd(xp, input, index, src, dim):
-        if index.ndim == 1 and input.ndim == 1 and input.size == 0:
-            return input.copy()
-        return placed(xp, input, index, src, dim, xp.add)
+    def into(xp, input, index, src, dim):
+        if input.size or input.ndim != 1 or index.ndim != 1:
+            place(xp, input, index, src, dim, xp.add)
 
     def d_input(F, grad):
         return grad
@@ -472,26 +477,10 @@ class ScatterReduce(Block):
         for own in (True, False)
     ]
     dims = ("dim",)
+    apart = ("index", "src")
 
-    def fwd(xp, input, index, src, dim, reduce, include_self):
-        start = input
-        if not include_self:
-            neutral = neutral_element(input.dtype, reduce)
-            start = placed(xp, input, index, neutral, dim, None)
-        how = {
-            "sum": xp.add,
-            "mean": xp.add,
-            "prod": xp.multiply,
-            "amax": xp.maximum,
-            "amin": xp.minimum,
-        }[reduce]
-        out = placed(xp, start, index, src, dim, how)
-        if reduce == "mean":
-            count = (xp.ones if include_self else xp.zeros)(input.shape, input.dtype)
-            count = placed(xp, count, index, input.dtype.type(1), dim, xp.add)
-            count = xp.where(count == 0, count.dtype.type(1), count)
-            out = out // count if input.dtype.kind in "iub" else out / count
-        return out
+    def into(xp, input, index, src, dim, reduce, include_self):
+        combine(xp, input, index, src, dim, reduce, include_self)
 
     def backward(F, grad, needs, input, index, src, out, dim, reduce, include_self):
         d_input, d_src = reduced_gradients(
@@ -526,6 +515,33 @@ class ScatterReduce(Block):
         ):
             raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
         return run(ScatterReduce, (input, index, src), (dim, reduce, bool(include_self)))
+
+
+def combine(
+    xp: Any, out: Any, index: Any, src: Any, dim: int, reduce: str, include_self: bool
+) -> None:
+    """Combine `src` with what is in `out`, or only with itself, at the places of `index`."""
+    if not index.size:
+        return
+    out = one_dim(out)
+    if not include_self:
+        place(xp, out, index, neutral_element(out.dtype, reduce), dim, None)
+    how = {
+        "sum": xp.add,
+        "mean": xp.add,
+        "prod": xp.multiply,
+        "amax": xp.maximum,
+        "amin": xp.minimum,
+    }[reduce]
+    place(xp, out, index, src, dim, how)
+    if reduce == "mean":
+        # Zeroed memory costs nothing where nobody writes: only the places of `index` are counted.
+        count = xp.zeros(out.shape, out.dtype)
+        place(xp, count, index, out.dtype.type(1), dim, xp.add)
+        places = grid(xp, one_dim(index), dim)
+        counts = count[places] + out.dtype.type(include_self)
+        sums = out[places]
+        out[places] = sums // counts if out.dtype.kind in "iub" else sums / counts
 
 
 def neutral_element(dtype: Any, reduce: str) -> Any:

@@ -12,7 +12,7 @@ from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
 from .along_dim import along_lines, check_source, source_mismatch, without
-from .gather import check_tensor, first_outside, reduced_gradients
+from .gather import check_tensor, combine, first_outside, reduced_gradients
 
 # ruff: noqa: N805
 
@@ -38,19 +38,19 @@ class IndexReduce(Block):
 
     tensors = ("input", "index", "source")
     inplace = True
+    apart = ("index", "source")
     samples = [
         Case(Draw(2, 3), 1, Index([0, 2, 0, 0]), Draw(2, 4), how, include_self=own)
         for how in ("prod", "mean", "amax", "amin")
         for own in (True, False)
     ]
 
-    def fwd(xp, input, index, source, dim, reduce, include_self):
+    def into(xp, input, index, source, dim, reduce, include_self):
         flat = [1] * source.ndim
         if source.ndim:
             flat[dim] = source.shape[dim]
         places = xp.broadcast_to(index.reshape(flat), source.shape)
-        scatter = REGISTRY["scatter_reduce"].forward
-        return scatter(xp, input, places, source, dim, reduce, include_self)
+        combine(xp, input, places, source, dim, reduce, include_self)
 
     def backward(F, grad, needs, input, index, source, out, dim, reduce, include_self):
         places = over(F, index, source.shape, dim)

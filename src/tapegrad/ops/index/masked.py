@@ -71,6 +71,9 @@ class MaskedFill(Move):
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, input.dtype.type(value), input))
 
+    def into(xp, input, mask, value):
+        xp.copyto(input, input.dtype.type(value), where=mask)
+
     def d_input(F, grad, mask):
         return F.masked_fill(grad, mask, 0)
 
@@ -94,6 +97,9 @@ class MaskedFillTensor(Move):
 
     def fwd(xp, input, mask, value):
         return contiguous(xp, xp.where(mask, value.astype(input.dtype), input))
+
+    def into(xp, input, mask, value):
+        xp.copyto(input, value.astype(input.dtype), where=mask)
 
     def d_input(F, grad, mask):
         return F.masked_fill(grad, mask, 0)
@@ -239,6 +245,10 @@ class MaskedScatter(Move):
         taken = xp.cumsum(mask.reshape(-1)).reshape(shape) - 1
         return xp.where(mask, source.reshape(-1).take(xp.clip(taken, 0, None)), out)
 
+    def into(xp, input, mask, source):
+        mask = xp.broadcast_to(mask, input.shape)
+        input[mask] = source.reshape(-1)[: int(xp.count_nonzero(mask))]
+
     def d_input(F, grad, mask):
         return F.masked_fill(grad, mask, 0)
 
@@ -366,19 +376,19 @@ class Put(Move):
         Case(Draw(2, 3), Index([5, 0]), Draw(2)),
         Case(Draw(2, 3, layout="T"), Index([1, 1]), Draw(1, 2), accumulate=True),
     ]
+    apart = ("index", "source")
+    copies_in = "K"
 
-    def fwd(xp, input, index, source, accumulate):
-        out = xp.array(input, order="C", copy=True)
-        flat, where, values = out.reshape(-1), index.reshape(-1), source.reshape(-1)
-        if accumulate:
-            xp.add.at(flat, where, values)
-        else:
-            flat[where] = values
+    def into(xp, input, index, source, accumulate):
+        where, values = index.reshape(-1), source.reshape(-1)
         if input.flags.c_contiguous:
-            return out
-        same = xp.empty_like(input)
-        same[...] = out
-        return same
+            input, places = input.reshape(-1), (where,)
+        else:
+            places = xp.unravel_index(xp.where(where < 0, where + input.size, where), input.shape)
+        if accumulate:
+            xp.add.at(input, places, values)
+        else:
+            input[places] = values
 
     def d_input(F, grad, index, accumulate):
         return grad if accumulate else F.put(grad, index, F.blank(grad, index.shape), False)

@@ -13,7 +13,7 @@ from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
 from ...core.warned import warn_once
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, only_bool, only_tensors
 from ..block.samples import Draw, Index
 from . import solve as linalg_solve  # noqa: F401  # rules use its triangular solve
 from .det import COMPLEX, SQUARE, SQUARES
@@ -228,6 +228,9 @@ def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
         "pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould be replaced with\nLU, "
         "pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)",
     )
+    bool(get_infos)
+    only_tensors("_lu_with_info", input=input)
+    only_bool("_lu_with_info", "pivot", 2, pivot)
     parts = lu_factors(input, pivot, "")
     if get_infos:
         return as_result("_lu_with_info", ("LU", "pivots", "info"), parts)

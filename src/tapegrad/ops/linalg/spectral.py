@@ -19,7 +19,7 @@ from ...core.python_dispatch import looks_at_values, same_always
 from ...core.transforms.batched import physical_array
 from ...core.warned import warn_once
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
-from ..block.checks import OUT_EXACT, is_complex
+from ..block.checks import OUT_EXACT, is_complex, only_bool, only_tensors
 from ..block.samples import Draw
 from . import solve as linalg_solve  # noqa: F401  rules call linalg.solve
 from .matrices import (
@@ -377,7 +377,9 @@ class LinalgSvd(Block):
         return svd_tangents(F, t_input, U, S, Vh)
 
     def call(A, full_matrices=True, *, driver=None):
-        return svd_of(A, bool(full_matrices), True, driver)
+        only_tensors("linalg_svd", A=A)
+        only_bool("linalg_svd", "full_matrices", 2, full_matrices)
+        return svd_of(A, full_matrices, True, driver)
 
 
 def svd_or_none(xp: Any, x: Any, full: bool, vectors: bool) -> Any:

@@ -17,6 +17,7 @@ from ...core.rounding import half_as_single
 from ...kernels.geometry import laid_out_like
 from ...kernels.resampling_taps import Table, mix
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
+from ..block.checks import check_room
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -24,7 +25,6 @@ from .pool_windows import (
     check_one_axis,
     check_tensor,
     ints,
-    is_whole,
     offsets,
     one_int,
     picked,
@@ -288,7 +288,7 @@ ADAPTIVE_MAX = {
 
 def wanted(name: str, input: Any, output_size: Any, n: int) -> Sizes:
     """The output sizes: one for all, or one per axis with None for `as it is`."""
-    if is_whole(output_size):
+    if isinstance(output_size, int):
         return ints(name, "output_size", 2, output_size) * n
     shape = input._array.shape
     if len(shape) <= len(output_size):
@@ -341,6 +341,7 @@ def max_pool(input: Any, sizes: Sizes, n: int) -> Any:
     if min(sizes) < 0:
         full = [*shape[: len(shape) - n], *sizes]
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {full}")
+    check_room(volume(shape[: len(shape) - n]) * volume(sizes) * input._array.itemsize)
     refuse_dtype(name if n == 2 else f"{name}_cpu", input)
     return apply(ADAPTIVE_MAX[n], (input,), (sizes,))
 
@@ -413,7 +414,7 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     return mean_pool(input, wanted("adaptive_avg_pool3d", input, output_size, 3), 3)
 
 
-@api(name="nn.functional.adaptive_max_pool1d", method=False, samples=CASES_1D)
+@api(name="nn.functional.adaptive_max_pool1d", method=False, samples=CASES_1D, python=True)
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """adaptive_max_pool1d(input, output_size) -> Tensor: `output_size` maxima along the last axis.
 
@@ -426,7 +427,7 @@ def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = Fal
     return found if return_indices else found[0]
 
 
-@api(name="nn.functional.adaptive_max_pool2d", method=False, samples=CASES_2D)
+@api(name="nn.functional.adaptive_max_pool2d", method=False, samples=CASES_2D, python=True)
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """adaptive_max_pool2d(input, output_size) -> Tensor: maxima of windows that tile the plane.
 
@@ -442,6 +443,7 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
 @api(
     name="nn.functional.adaptive_max_pool3d",
     method=False,
+    python=True,
     samples=CASES_3D,
     autocast=Autocast(cpu=SINGLE),
 )
@@ -474,7 +476,12 @@ def adaptive_max_pool1d_with_indices(
     return max_pool_1d(input, output_size)
 
 
-@api(name="nn.functional.adaptive_max_pool2d_with_indices", method=False, samples=CASES_2D)
+@api(
+    name="nn.functional.adaptive_max_pool2d_with_indices",
+    method=False,
+    samples=CASES_2D,
+    python=True,
+)
 def adaptive_max_pool2d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
@@ -487,7 +494,12 @@ def adaptive_max_pool2d_with_indices(
     return max_pool(input, wanted("adaptive_max_pool2d", input, output_size, 2), 2)
 
 
-@api(name="nn.functional.adaptive_max_pool3d_with_indices", method=False, samples=CASES_3D)
+@api(
+    name="nn.functional.adaptive_max_pool3d_with_indices",
+    method=False,
+    samples=CASES_3D,
+    python=True,
+)
 def adaptive_max_pool3d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:

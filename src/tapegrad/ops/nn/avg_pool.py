@@ -12,9 +12,10 @@ import numpy as np
 
 from ...core.op import Op
 from ...core.rounding import half_as_single
+from ...errors import does_not_fit
 from ...kernels.geometry import laid_out_like
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -223,6 +224,8 @@ def pool(
         steps = per_axis(steps, n, f"{name}: stride must {either} omitted, {tail}")
     else:
         steps = kernel
+    if max(*kernel, *steps) >= 1 << 31:
+        raise does_not_fit(np.dtype(np.intc))
     pads = per_axis(ints(name, "padding", 4, padding), n, f"{name}: padding must {either} {tail}")
     if divisor_override is not None and not is_whole(divisor_override):
         raise TypeError(
@@ -369,10 +372,23 @@ def power_pool(
     ceil_mode: bool,
 ) -> Any:
     """The `norm_type`-norm of every window, from the mean of powers."""
+    if n > 1:
+        windows(kernel_size, n)
+    only_bool(mean_of.__name__, "ceil_mode", 5, ceil_mode)
     powers = mean_of(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
     positive = powers.sign() * APIS["relu"].call(powers.abs())
     count = kernel_size if n == 1 else product(kernel_size, n)
     return positive.mul(count).pow(1.0 / norm_type)
+
+
+def windows(kernel_size: Any, n: int) -> tuple[Any, ...]:
+    """What Python says where it cannot unpack a size into `n` names."""
+    sizes = tuple(kernel_size) if hasattr(kernel_size, "__iter__") else (kernel_size,) * n
+    if len(sizes) < n:
+        raise ValueError(f"not enough values to unpack (expected {n}, got {len(sizes)})")
+    if len(sizes) > n:
+        raise ValueError(f"too many values to unpack (expected {n})")
+    return sizes
 
 
 def product(kernel_size: Any, n: int) -> Any:

@@ -435,6 +435,7 @@ def raised(x: Any, dim: int, eps: float) -> Any:
 @api(
     name="nn.functional.normalize",
     method=False,
+    python=True,
     samples=[
         Case(Draw(3, 4)),
         Case(Draw(3, 4), 1.0, 0),

@@ -20,6 +20,7 @@ from ...core.transforms.batched import known_values, left_to_device, physical_ar
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
+from ..block.checks import is_number, only_tensors
 from ..block.public import public
 from ..block.samples import Draw, Index
 from ..index.advanced import sum_rows
@@ -254,10 +255,13 @@ def embedding(
             [1., 2.],
             [3., 4.]])
     """
+    only_tensors("embedding", weight=weight)
     if padding_idx is None:
         padding_idx = -1
     else:
-        rows = weight.size(0)
+        rows = weight.size(0) if weight.dim() else 0
+        if isinstance(padding_idx, TensorBase):
+            padding_idx = padding_idx.item()  # type: ignore[attr-defined]
         if not -rows <= padding_idx < max(rows, 1):
             raise AssertionError("Padding_idx must be within num_embeddings")
         if padding_idx < 0:
@@ -325,6 +329,13 @@ def embedding_renorm_(weight: Any, indices: Any, max_norm: float, norm_type: flo
     tensor([[0.6000, 0.8000],
             [6.0000, 8.0000]])
     """
+    for place, (name, value) in enumerate((("max_norm", max_norm), ("norm_type", norm_type)), 3):
+        if isinstance(value, complex) or not (is_number(value) or isinstance(value, TensorBase)):
+            raise TypeError(
+                f"embedding_renorm_(): argument '{name}' (position {place}) must be float, "
+                f"not {type(value).__name__}"
+            )
+    max_norm, norm_type = float(max_norm), float(norm_type)
     x = weight._array
     if x.ndim != 2:
         raise RuntimeError(

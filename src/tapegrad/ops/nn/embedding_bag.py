@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.dispatched import noted_sparse
-from ...core.arguments import cast_value
+from ...core.arguments import cast_value, is_index
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.dispatch import apply
@@ -332,6 +332,11 @@ def checked_bags(
     for name, t in (("weight", weight), ("indices", indices), ("offsets", offsets)):
         if not isinstance(t, TensorBase):
             raise must_be_tensor("embedding_bag", name, 1, t)
+    if not is_index(mode):
+        kind = type(mode).__name__
+        raise TypeError(f"embedding_bag(): argument 'mode' (position 5) must be int, not {kind}")
+    if not indices.dim():
+        raise RuntimeError("input has to be a 1D or 2D Tensor, but got Tensor of dimension 0")
     common = public.promote_types(indices.dtype, offsets.dtype)
     indices, offsets = indices.to(common), offsets.to(common)
     check_indices("embedding_bag", indices)

@@ -19,7 +19,7 @@ from ...core.rounding import half_as_single
 from ...core.warned import warn
 from ...errors import must_be_tensor
 from ..block import SINGLE, WIDEST, Autocast, Block, Case, Linear, api, apply, op
-from ..block.checks import not_implemented
+from ..block.checks import not_implemented, only_bool
 from ..block.samples import Draw, Index
 from .grid_taps import (
     BICUBIC,
@@ -466,6 +466,8 @@ def grid_sample(
         )
     if align_corners is None:
         warn_default("grid_sample")
+    else:
+        only_bool("grid_sampler", "align_corners", 5, align_corners)
     return sample(0, input, grid, MODES[mode], PADDINGS[padding_mode], bool(align_corners))
 
 
@@ -539,6 +541,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         raise must_be_tensor("affine_grid", "theta", 1, theta)
     if align_corners is None:
         warn_default("grid_sample")
+    else:
+        only_bool("affine_grid_generator", "align_corners", 3, align_corners)
     if not theta.dtype.is_floating_point:
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     if len(size) not in (4, 5):

@@ -331,6 +331,7 @@ def group_norm(
 @api(
     name="nn.functional.group_norm",
     method=False,
+    python=True,
     samples=GROUP_CASES,
     autocast=Autocast(gpu=SINGLE),
 )

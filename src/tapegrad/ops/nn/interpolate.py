@@ -29,6 +29,7 @@ from ...kernels.resampling_taps import (
     transposed,
 )
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
+from ..block.checks import invalid_call
 from ..block.samples import Draw
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .pool_windows import Sizes, check_tensor, refuse_dtype
@@ -376,6 +377,8 @@ def wanted_sizes(given: list[int], size: Any) -> Sizes:
             )
         return tuple([operator.index(v) for v in size])
     if not hasattr(size, "__index__") or (isinstance(size, TensorBase) and size._array.ndim):
+        if n not in (1, 2, 3):
+            return ()  # the number of dimensions is what is complained about
         raise TypeError(
             f"upsample_nearest{n}d() received an invalid combination of arguments - got (Tensor, "
             "list, NoneType), but expected one of:"
@@ -480,6 +483,8 @@ def interpolate(
                 f"Got {n + 2}D input, but {mode} mode needs {RANKS[mode] + 2}D input"
             )
         if mode in ("nearest", "nearest-exact") or RANKS.get(mode) == n:
+            if align_corners not in (None, True, False) or isinstance(size, bool):
+                raise invalid_call(f"upsample_{mode}{n}d", input, out, align_corners)
             full = f"{mode}-aa" if antialias else mode
             return resized(input, full, out, scales, bool(align_corners))
     raise NotImplementedError(

@@ -13,7 +13,7 @@ from ...core.transforms.batched import known_values, physical_array
 from ...core.warned import warn
 from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
 from ..block.batching import lift, padded
-from ..block.checks import not_implemented
+from ..block.checks import not_implemented, only_tensors
 from ..block.public import public
 from ..block.samples import Draw
 from ..pointwise.arithmetic import refuse_bools
@@ -222,7 +222,12 @@ class BinaryCrossEntropyWithLogits(Block):
         if pos_weight is not None:
             surprise = surprise * ((pos_weight - 1) * t + 1)
         surprise = half_as_single(cast_value(surprise, input.dtype))
-        losses = times((1 - t) * x + surprise, weight)
+        if t is not target:  # half precision is rounded after every step
+            t = half_as_single(cast_value(1 - t, target.dtype))
+            product = half_as_single(cast_value(t * x, target.dtype))
+        else:
+            product = (1 - t) * x
+        losses = times(product + surprise, weight)
         return reduced(xp, cast_value(losses, target.dtype), reduction)
 
     def d_input(F, grad, input, target, weight, pos_weight, reduction):
@@ -473,6 +478,7 @@ def poisson_nll_loss(
     how = _reduction.chosen(reduction, size_average, reduce)
     if how not in REDUCTIONS:
         raise ValueError(f"{how} is not a valid value for reduction")
+    only_tensors("poisson_nll_loss", input=input, target=target)
     return poisson_nll_loss_by_number(input, target, log_input, full, eps, REDUCTIONS.index(how))
 
 

@@ -13,7 +13,7 @@ from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift
-from ..block.checks import not_implemented
+from ..block.checks import not_implemented, only_tensors
 from ..block.public import public
 from ..block.samples import Draw, Index
 from ..pointwise.with_number import add_number, sub_number
@@ -112,6 +112,7 @@ def margin_slope(F: Any, input: Any, target: Any, p: int, margin: float) -> Any:
 @api(
     name="nn.functional.multi_margin_loss",
     method=False,
+    python=True,
     samples=[
         Case(Draw(3, 4), Index([1, 0, 3])),
         Case(Draw(3, 4, layout="T"), Index([1, 2, 3]), 2, 0.5, reduction="none"),
@@ -347,7 +348,7 @@ def hinge_embedding_loss_by_number(
     """
     how = by_number("hinge_embedding_loss", reduction)
     nothing = public.zeros_like(input)
-    lacking = (public.full_like(input, margin) - input).clamp_min(0)
+    lacking = (public.full_like(input, float(margin)) - input).clamp_min(0)
     apart = public.where(target != 1, lacking, nothing)
     return _reduction.apply(apart + public.where(target != -1, input, nothing), how)
 
@@ -397,6 +398,7 @@ def margin_ranking_loss_by_number(
     tensor(2.5000)
     """
     how = by_number("margin_ranking_loss", reduction)
+    only_tensors("margin_ranking_loss", input1=input1, input2=input2, target=target)
     ahead = input1 - input2
     lacking = add_number(-target * ahead, float(margin))
     return _reduction.apply(lacking.clamp_min(0), how)
@@ -564,6 +566,7 @@ def triplet_margin_loss_by_number(
 @api(
     name="nn.functional.triplet_margin_loss",
     method=False,
+    python=True,
     samples=[
         Case(Draw(3, 4), Draw(3, 4), Draw(3, 4)),
         Case(Draw(3, 4), Draw(3, 4), Draw(3, 4), 5.0, 1.0, swap=True, reduction="none"),

@@ -20,7 +20,6 @@ from ..block.batching import lift, padded
 from ..block.checks import not_implemented
 from ..block.public import public
 from ..block.samples import Draw, Index
-from ..reduce.sums import is_half
 from . import reduction as _reduction
 
 # ruff: noqa: N805
@@ -64,7 +63,7 @@ def reduced(xp: Any, losses: Any, reduction: str) -> Any:
     if dtype is F32 or dtype is F64:
         total = xp.add.reduce(losses, None)
         return total / losses.size if reduction == "mean" else total
-    wide = losses.sum(dtype=xp.float32 if is_half(dtype) else dtype)
+    wide = half_as_single(losses).sum()
     return (wide / losses.size if reduction == "mean" else wide).astype(dtype)
 
 
@@ -388,6 +387,7 @@ def huber_slope(F: Any, difference: Any, delta: float) -> Any:
 @api(
     name="nn.functional.huber_loss",
     method=False,
+    python=True,
     samples=[*PAIRS, *WEIGHTED, Case(Draw(2, 3), Draw(2, 3), delta=0.5)],
     autocast=Autocast(cpu=SINGLE, gpu=SINGLE),
 )

@@ -14,6 +14,7 @@ from ...core.op import Op
 from ...core.rounding import half_as_single
 from ...kernels.geometry import disjoint, laid_out_like
 from ..block import SINGLE, Autocast, Block, Case, apply, op
+from ..block.checks import only_bool
 from ..block.samples import Draw
 from .pool_windows import (
     COUNT,
@@ -278,7 +279,8 @@ def pool(
     if array.ndim not in (n + 1, n + 2):
         raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
     sizes = shape[array.ndim - n :]
-    out = output_sizes(sizes, kernel, steps, pads, gaps, bool(ceil_mode))
+    only_bool(name, "ceil_mode", 6, ceil_mode)
+    out = output_sizes(sizes, kernel, steps, pads, gaps, ceil_mode)
     check_pool("max_pool3d_with_indices_out_cpu_template()", shape, kernel, steps, pads, gaps, out)
     refuse_dtype(name, input, "fViu")
     return apply(MAX_POOLING[n][bool(indices)], (input,), (kernel, steps, pads, gaps, out))

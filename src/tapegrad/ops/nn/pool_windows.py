@@ -27,12 +27,16 @@ AXES = {2: "HW", 3: "THW"}
 
 
 def is_whole(value: Any) -> bool:
+    if isinstance(value, TensorBase):
+        return value._array.ndim == 0 and value._array.dtype.kind in "iu"
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def ints(function: str, name: str, position: int, value: Any) -> Sizes:
     """One or several integers, as PyTorch's parser takes them."""
     if type(value) is int:
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
         return (value,)
     if isinstance(value, (tuple, list)):
         for i, each in enumerate(value):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import is_index
 from ...core.base import TensorBase
-from ...core.cells import lstm_gates
 from ...core.python_dispatch import is_asked
 from ...errors import must_be_tensor
 from ...kernels.recurrent_loops import spans
@@ -15,8 +15,7 @@ from ..block import LOWER, Autocast, Case, api, apply
 from ..block.public import public
 from ..block.samples import Draw, Index
 from ..copying.part_copies import UnsafeSplit
-from ..pointwise.arithmetic import Add, Mul
-from ..pointwise.transcendental import Sigmoid, Tanh
+from .lstm_step import lstm_gates
 from .recurrent import GruLayer, LstmLayer, MkldnnRnnLayer, RnnLayer, StackSteps
 
 # ---------------------------------------------------------------------- one layer, one direction
@@ -178,6 +177,9 @@ def stacked(
     return (input, *[public.stack(states) for states in last])
 
 
+FLAGS = ("has_biases", "train", "bidirectional", "batch_first")
+
+
 def parsed(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, ...]:
     """Either public signature, as the arguments of `stacked` and `batch_first`."""
     many = name == "lstm"
@@ -194,6 +196,11 @@ def parsed(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any
         if not fits or not isinstance(params, (tuple, list)):
             continue
         if names[0] == "data" and not isinstance(values["batch_sizes"], TensorBase):
+            continue
+        flags = [values.get(n, False) for n in FLAGS]
+        if not all([isinstance(v, bool) for v in flags]):
+            continue
+        if not is_index(values["num_layers"]) or not isinstance(values["dropout"], (int, float)):
             continue
         first, rest = values[names[0]], [values[n] for n in shared[1:]]
         if many and len(hx) != 2:
@@ -329,10 +336,15 @@ def check_step(
     ):
         if not isinstance(value, TensorBase):
             raise must_be_tensor(name, argument, position, value)
+    width = w_hh.size(1)
+    if w_ih.dim() < 2:
+        spelled = f"{gates} * hidden_size = {gates * width}"
+        raise RuntimeError(
+            f"weight_ih first dim must be {spelled}, but got {w_ih.size(0) if w_ih.dim() else 0}"
+        )
     found, expected = input.size(1), w_ih.size(1)
     if found != expected:
         raise RuntimeError(f"input has inconsistent input_size: got {found} expected {expected}")
-    width = w_hh.size(1)
     for index, state in enumerate(states):
         if input.size(0) != state.size(0):
             raise RuntimeError(
@@ -358,9 +370,6 @@ def step_sum(input: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> 
 def gates_of(sums: Any, count: int) -> Any:
     """The columns of each gate."""
     return apply(UnsafeSplit, (sums,), ((sums.size(1) // count,) * count, 1))
-
-
-GATE_OPS = (UnsafeSplit, Sigmoid, Tanh, Mul, Add)
 
 
 def as_if_written(result: Any, times: int) -> Any:
@@ -428,7 +437,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     check_step("lstm_cell", 4, input, hx, w_ih, w_hh)
     h, c = hx
     gates = step_sum(input, h, w_ih, w_hh, b_ih, b_hh)
-    found = lstm_gates(GATE_OPS, gates, c)
+    found = lstm_gates(gates, c)
     if found is not None:
         return found
     refuse_integers(gates)

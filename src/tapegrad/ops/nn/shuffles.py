@@ -126,6 +126,10 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     factor = as_int("pixel_shuffle", "upscale_factor", 2, upscale_factor)
     if factor <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {factor}")
+    if factor * factor >= 1 << 63:
+        raise ValueError(
+            f"upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={factor}"
+        )
     if shape[-3] % (factor * factor):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "

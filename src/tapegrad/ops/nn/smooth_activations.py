@@ -47,7 +47,10 @@ def real(x: Any, kernel: str) -> Any:
 
 def number_of(function: str, argument: str, position: int, value: Any, kind: str = "Number") -> Any:
     """A Python number; 0-d tensors stand for theirs."""
-    if type(value) is float or type(value) is int:
+    if type(value) is float:
+        return value
+    if type(value) is int:
+        dtypes.scalar_dtype(value)  # refuses what neither int64 nor uint64 holds
         return value
     if isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad:
         return read_values(value).item()

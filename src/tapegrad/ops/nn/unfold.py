@@ -63,7 +63,14 @@ class Col2Im(Linear):
 
 def two(function: str, name: str, value: Any) -> Ints:
     """A size given as one int or two."""
+    if isinstance(value, TensorBase) and value._array.ndim == 1:
+        value = tuple(value.tolist())
     if not isinstance(value, (tuple, list)):
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise TypeError(
+                f"{function}(): argument '{name}' failed to unpack the object at pos 1 with error "
+                '"Overflow when unpacking long long"'
+            )
         one = as_int(function, name, 0, value)
         return (one, one)
     values = as_ints(function, name, 0, value)

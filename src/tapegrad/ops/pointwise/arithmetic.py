@@ -9,7 +9,7 @@ import numpy as np
 from ... import dtypes
 from ...autograd.inplace import bump, write
 from ...core import promote
-from ...core.arguments import cast_value
+from ...core.arguments import cast_value, number_beside
 from ...core.base import F32, F64, STATE, TensorBase
 from ...core.dispatch import apply, binary, is_written_plainly, unary
 from ...core.modes import MODES
@@ -58,6 +58,7 @@ class Mul(Arithmetic):
     vmap_write = "inplace arithmetic"
     foreach = "binary"
     sign = "*"
+    wide_numbers = True
     onnx = "Mul"
     nonfinite = "product"
     fwd = ufunc("multiply")
@@ -97,6 +98,17 @@ def scaled(xp: Any, value: Any, alpha: Any) -> Any:
 HALF_VECTORS = 32  # elements that PyTorch's vector loops take at once in half precision
 
 
+def term(xp: Any, other: Any, alpha: Any) -> Any:
+    """`alpha * other`; of half precision in single, with the factor rounded to half."""
+    wide = half_as_single(other)
+    if wide is other:
+        return scaled(xp, other, alpha)
+    made = scaled(xp, wide, float(other.dtype.type(alpha)))
+    if other.size < HALF_VECTORS:  # outside of PyTorch's vector loop the product is rounded too
+        made = half_as_single(made.astype(other.dtype))
+    return made
+
+
 @op
 class AddAlpha(Arithmetic):
     """add_alpha(input, other, alpha) -> Tensor: `add` with a factor on `other`."""
@@ -111,13 +123,7 @@ class AddAlpha(Arithmetic):
     def fwd(xp, input, other, alpha):
         if type(alpha) is float and same_floats(input, other):
             return xp.add(input, xp.multiply(other, alpha))
-        wide = half_as_single(other)
-        if wide is not other:
-            alpha = float(other.dtype.type(alpha))  # PyTorch rounds the factor to half as well
-        term = scaled(xp, wide, alpha)
-        if wide is not other and other.size < HALF_VECTORS:
-            term = term.astype(other.dtype)  # … and outside its vector loop the product
-        out = xp.add(half_as_single(input), half_as_single(term))
+        out = xp.add(half_as_single(input), term(xp, other, alpha))
         return cast_value(out, getattr(input, "dtype", out.dtype))
 
     def d_input(F, grad):
@@ -144,7 +150,9 @@ def add_quietly(t: Any, other: Any, alpha: float) -> bool:
         return False
     if np.may_share_memory(x, y):
         return False
-    x += y * alpha
+    into = getattr(AddAlpha.kernel, "into", None)
+    if into is None or not into(x, x, y, alpha):
+        x += y * alpha
     bump(t, "add_", False)
     return True
 
@@ -232,7 +240,7 @@ class SubAlpha(Arithmetic):
     nonfinite = "difference"
 
     def fwd(xp, input, other, alpha):
-        out = xp.subtract(half_as_single(input), scaled(xp, half_as_single(other), alpha))
+        out = xp.subtract(half_as_single(input), term(xp, other, alpha))
         return cast_value(out, getattr(input, "dtype", out.dtype))
 
     def d_input(F, grad):
@@ -299,8 +307,8 @@ class RsubScalar(Elementwise):
         dtype = promote.scalar_result(input, number)
         x = half_as_single(cast_value(input, dtype))
         if alpha != 1:
-            x = scaled(xp, x, alpha)
-        return cast_value(xp.subtract(cast_value(number, x.dtype), x), dtype)
+            x = scaled(xp, x, number_beside(alpha, dtype, x))
+        return cast_value(xp.subtract(number_beside(number, dtype, x), x), dtype)
 
     def d_input(F, grad, alpha):
         return -grad if alpha == 1 else grad * -alpha
@@ -381,6 +389,7 @@ class Div(Arithmetic):
     public = False
     vmap_write = "inplace arithmetic"
     sign = "/"
+    wide_numbers = True
     onnx = "Div"
     nonfinite = "division"
     fwd = ufunc("true_divide")
@@ -427,6 +436,7 @@ class DivMode(Arithmetic):
     node = "DivBackward2"
     aten = "div.Tensor_mode"
     public = False
+    wide_numbers = True
     formula = "mode(input / other)"
     nonfinite = "division"
 
@@ -509,6 +519,7 @@ class FloorDivide(Arithmetic):
     """
 
     node = "torch::autograd::NotImplemented"
+    wide_numbers = True
     nearest = "torch.div for the quotient itself: rounding has no slope"
 
     def fwd(xp, input, other):
@@ -560,7 +571,7 @@ class RemainderScalar(Elementwise):
     def fwd(xp, input, number):
         dtype = promote.scalar_result(input, number)
         x = half_as_single(cast_value(input, dtype))
-        return cast_value(remainder_of(xp, x, cast_value(number, x.dtype)), dtype)
+        return cast_value(remainder_of(xp, x, number_beside(number, dtype, x)), dtype)
 
     def d_input(F, grad):
         return grad
@@ -579,7 +590,7 @@ class RemainderOf(Elementwise):
     def fwd(xp, other, number):
         dtype = promote.scalar_result(other, number)
         x = half_as_single(cast_value(other, dtype))
-        return cast_value(remainder_of(xp, cast_value(number, x.dtype), x), dtype)
+        return cast_value(remainder_of(xp, number_beside(number, dtype, x), x), dtype)
 
     def d_other(F, grad):
         raise no_derivative("remainder")
@@ -642,7 +653,7 @@ class FmodScalar(Elementwise):
     def fwd(xp, input, number):
         dtype = promote.scalar_result(input, number)
         x = half_as_single(cast_value(input, dtype))
-        divisor = cast_value(number, x.dtype)
+        divisor = number_beside(number, dtype, x)
         check_divisor("fmod_cpu", x, divisor)
         return cast_value(xp.fmod(x, divisor), dtype)
 

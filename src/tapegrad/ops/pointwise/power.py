@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core import promote
-from ...core.arguments import cast_value
+from ...core.arguments import cast_value, number_beside
 from ...core.base import STATE, TensorBase
 from ...core.dispatch import apply
 from ...core.rounding import half_as_single
@@ -65,7 +65,11 @@ def power(xp: Any, input: Any, exponent: Any) -> Any:
     elif exponent == -2:
         out = 1 / (x * x)
     else:
-        out = general_power(xp, x, x.dtype.type(exponent) if is_complex(x) else exponent)
+        if is_complex(x):
+            exponent = x.dtype.type(exponent)
+        elif x.dtype != dtype:
+            exponent = number_beside(exponent, dtype, x)
+        out = general_power(xp, x, exponent)
     return cast_value(out, dtype)
 
 
@@ -167,7 +171,7 @@ class PowOf(Elementwise):
             return integer_power(xp, cast_value(base, dtype), x)
         if base == 1:
             return xp.ones_like(x, dtype=dtype)
-        return cast_value(general_power(xp, x.dtype.type(base), x), dtype)
+        return cast_value(general_power(xp, x.dtype.type(number_beside(base, dtype, x)), x), dtype)
 
     def d_exponent(F, grad, exponent, out, base):
         if base == 0:

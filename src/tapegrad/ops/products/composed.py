@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 from ...core.base import STATE, TensorBase
-from ...core.casting import cast_call, cast_linear
+from ...core.casting import cast_call
 from ...core.dispatch import apply
 from ...core.function_modes import WATCHED, ask_watchers, is_watched
 from ...core.modes import MODES
-from ...core.operators import affine
 from ...core.python_dispatch import read_values
 from ...core.warned import warn_once
 from ...errors import explain_call
@@ -19,6 +18,7 @@ from ..block.checks import OUT_EXACT
 from ..block.out_argument import write_outputs
 from ..block.samples import Draw
 from .addmm import Addmm, check_addmm
+from .linear_layer import cast_linear, linear_of_floats
 from .matmul import Dot, check_dot, is_tensor, matmul, mm, unsafe_view, view
 
 OUT_TENSORDOT = (
@@ -68,7 +68,7 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
     if STATE.casting and MODES.autocast is not None:
         input, weight, bias, found = cast_linear(input, weight, bias)
         return cast_call(linear, (input, weight, bias), {}) if found is None else found
-    found = affine(input, weight, bias)
+    found = linear_of_floats(input, weight, bias)
     if found is not None:
         return found  # by the same ops as below
     try:
@@ -152,6 +152,11 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     >>> tensordot(ones(2, 3), ones(3, 4), dims=1).shape
     torch.Size([2, 4])
     """
+    if not isinstance(dims, (int, tuple, list, TensorBase)):
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] "
+            f"containing two lists, but got dims={dims}"
+        )
     x, y = is_tensor("tensordot", "a", 1, a), is_tensor("tensordot", "b", 2, b)
     left, right = dimension_lists(x, y, dims)
     if len(left) != len(right):

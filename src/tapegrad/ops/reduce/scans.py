@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import cast_value
 from ...core.dispatch import apply
 from ...core.named_results import return_type
+from ...core.rounding import half_as_single
 from ...dtypes import cpp_name
 from ..block import SINGLE, Autocast, Block, Case, Linear, op
 from ..block.samples import Draw
@@ -40,9 +42,9 @@ def accumulated(xp: Any, ufunc: Any, x: Any, dim: int, dtype: Any) -> Any:
     x = x.astype(dtype, copy=False).reshape(shape or (1,))
     wide = "float32" if is_half(dtype) else ACCUMULATE_IN.get(dtype.kind, dtype)
     if x.dtype != wide:
-        x = x.astype(wide)
+        x = half_as_single(x) if wide == "float32" else x.astype(wide)
     out = ufunc.accumulate(xp.ascontiguousarray(x), axis=dim)
-    return out.astype(dtype, copy=False).reshape(shape)
+    return cast_value(out, dtype).reshape(shape)
 
 
 def from_the_end(F: Any, scan: Any, x: Any, dim: int) -> Any:
@@ -191,7 +193,8 @@ class CumExtremum(Block):
     samples = SCAN_CASES
     dims = ("dim",)
 
-    def d_input(F, grad, indices, dim):
+    def d_input(F, grad, input, indices, dim):
+        # PyTorch keeps `input`, so that a write to it before the backward pass is refused.
         grad = grad[0]
         if is_single(grad, dim):
             return grad
@@ -212,7 +215,8 @@ def running(xp: Any, ufunc: Any, x: Any, dim: int) -> tuple[Any, Any]:
 
 
 def running_call(record: Any, input: Any, dim: Any) -> Any:
-    place = one_dim(record.name, input, dim)
+    is_empty = input._array.ndim and not input._array.size
+    place = 0 if is_empty and type(dim) is int else one_dim(record.name, input, dim)
     if input._array.ndim and input._array.size:
         check_no_complex(f"{record.name}_cpu", input._array)
     return apply(record, (input,), (place,))

@@ -65,7 +65,7 @@ class Logsumexp(Block):
         shift = level(xp, x, dim)
 
         def rounded(value):  # PyTorch's steps are ops of their own
-            return value.astype(input.dtype, copy=False).astype(x.dtype, copy=False)
+            return half_as_single(cast_value(value, input.dtype))
 
         total = rounded(xp.add.reduce(rounded(xp.exp(rounded(x - shift))), axis=dim, keepdims=True))
         out = rounded(xp.log(total)) + shift
@@ -252,9 +252,9 @@ class LogSoftmax(AlongDim):
 def exponentials(record: Any, input: Any, dim: Any, dtype: Any) -> Any:
     """The part that softmax and log_softmax share before the kernel."""
     name = record.name
+    wanted = None if dtype is None else plain_dtype(name, dtype)
     place = one_dim(name, input, dim)
-    if dtype is not None:
-        wanted = plain_dtype(name, dtype)
+    if wanted is not None:
         if wanted != input._array.dtype:
             input = RECORDED.cast(input, wanted)
     array = input._array

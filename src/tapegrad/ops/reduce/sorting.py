@@ -14,11 +14,12 @@ from ...core.named_results import return_type
 from ...core.promote import promote_types
 from ...core.python_dispatch import is_asked, is_recorded, looks_at_values, read_values
 from ...core.rounding import half_as_single
+from ...core.strides import empty_like
 from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
 from ..block import Block, Case, api, apply, op
 from ..block.batching import flattened, lift
-from ..block.checks import OUT_EXACT, not_implemented
+from ..block.checks import OUT_EXACT, invalid_call, not_implemented, only_tensors
 from ..block.samples import Draw, Index
 from ..statistics.quickselect import sorted_by
 from .sums import array_of
@@ -52,10 +53,12 @@ def best(xp: Any, x: Any, k: int, dim: int, largest: bool) -> Any:
 
 
 def like_input(xp: Any, out: Any, input: Any) -> Any:
-    """`out`, of the same shape, in the memory order of a dense `input`."""
-    if input.flags.c_contiguous or not input.flags.f_contiguous:
-        return xp.ascontiguousarray(out)
-    return xp.asfortranarray(out)
+    """`out`, of the same shape, laid out as a copy of `input` is."""
+    made = empty_like(xp, input, out.dtype)
+    if made.strides == out.strides:
+        return out
+    made[...] = out
+    return made
 
 
 class Sorting(Block):
@@ -130,6 +133,8 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     >>> argsort(tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
+    if type(dim) is bool:
+        raise invalid_call("argsort", dim)
     return ordered(input, dim, descending)[1]
 
 
@@ -304,6 +309,12 @@ class UniqueRuns(Distinct):
         return xp.ascontiguousarray(xp.moveaxis(x[first], 0, dim)), inverse, counts
 
 
+def look_at_flags(*flags: Any) -> None:
+    """Ask for the truth of what is given as flags: PyTorch does it before anything else."""
+    for flag in flags:
+        bool(flag)
+
+
 def chosen(parts: Any, inverse: bool, counts: bool) -> Any:
     """The outputs that were asked for."""
     found = [parts[0]]
@@ -327,6 +338,10 @@ def unique(
     >>> unique(tensor([3, 1, 1]))
     tensor([1, 3])
     """
+    look_at_flags(return_inverse, return_counts)
+    only_tensors("_unique2", input=input)
+    if not isinstance(sorted, bool):
+        raise TypeError(f"_unique2(): argument 'sorted' must be bool, not {type(sorted).__name__}")
     at = None if dim is None else wrap_dim(dim, input._array.ndim)
     check_slices(input, at)
     refuse_complex("unique" if at is None else "unique_dim", input)
@@ -379,6 +394,8 @@ def unique_consecutive(
     >>> unique_consecutive(tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
+    look_at_flags(return_inverse, return_counts)
+    only_tensors("unique_consecutive", input=input)
     at = None if dim is None else wrap_dim(dim, input._array.ndim)
     check_slices(input, at)
     refuse_complex("unique" if at is None else "unique_consecutive", input)

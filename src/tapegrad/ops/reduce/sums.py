@@ -7,10 +7,11 @@ import operator
 from typing import Any
 
 from ... import dtypes
-from ...core.arguments import wrap_dim
+from ...core.arguments import is_index, wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
+from ...core.rounding import half_as_single, rounded_to
 from ...core.rule_functions import RAW
 from ...core.strides import contiguous
 from ...errors import must_be_tensor
@@ -94,7 +95,7 @@ def all_dims(function: str, input: Any, dim: Any, forms: tuple[str, ...] = ()) -
 
 def as_index(function: str, value: Any, wanted: str, forms: tuple[str, ...]) -> int:
     """An integer from anything but a bool that can stand for one."""
-    if hasattr(value, "__index__") and not isinstance(value, bool):
+    if is_index(value):
         return operator.index(value)
     given = type(value).__name__
     if forms:
@@ -128,7 +129,11 @@ def is_half(dtype: Any) -> bool:
 
 def computed_wide(xp: Any, x: Any) -> Any:
     """Half precision is only for storage: computing happens in single precision."""
-    return x.astype(xp.float32) if is_half(x.dtype) else x
+    return half_as_single(x)
+
+
+def single(xp: Any, x: Any) -> Any:
+    return half_as_single(x) if is_half(x.dtype) else x.astype(xp.float32)
 
 
 def reduced(xp: Any, ufunc: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
@@ -141,8 +146,8 @@ def reduced(xp: Any, ufunc: Any, x: Any, dim: Any, keepdim: bool, dtype: Any) ->
     if dtype is None:
         dtype = xp.dtype(xp.int64) if x.dtype.kind in "biu" else x.dtype
     if is_half(dtype):
-        out = ufunc.reduce(x.astype(xp.float32), axis=dim, keepdims=keepdim)
-        return contiguous(xp, out).astype(dtype)
+        out = ufunc.reduce(single(xp, x), axis=dim, keepdims=keepdim)
+        return rounded_to(contiguous(xp, out), dtype)
     if x.dtype != dtype:
         x = x.astype(dtype)
     return contiguous(xp, ufunc.reduce(x, axis=dim, keepdims=keepdim, dtype=dtype))

@@ -13,7 +13,7 @@ from ...core.op import Op
 from ...core.strides import contiguous
 from ...core.warned import warn
 from ..block import Block, Case, api, op, reads_as
-from ..block.checks import only_bool
+from ..block.checks import invalid_call, only_bool
 from ..block.samples import Draw
 from .sums import (
     all_dims,
@@ -226,6 +226,8 @@ def variance_call(
             f"(correction={type(correction).__name__}, unbiased=bool, ), but expected "
             f"one of:\n{shown}"
         )
+    if not isinstance(unbiased, (bool, type(None))):
+        raise invalid_call(name, dim, unbiased)
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     if array.dtype.kind in "biu":

@@ -16,7 +16,7 @@ from ...core.strides import settled, strided, strides_of
 from ...errors import no_tensor_in_list
 from ..block import SINGLE, Autocast, Case, ViewOp, api, apply, op, reads_as
 from ..block.batching import padded
-from ..block.checks import without_complex32
+from ..block.checks import only_tensors, without_complex32
 from ..block.samples import Draw, Index
 from ..block.shapes import asked_shape
 from .bit_views import conjugate_view, negative_view
@@ -412,6 +412,7 @@ def atleast_2d(*tensors: Any) -> Any:
     """
 
     def widen(t: Any) -> Any:
+        only_tensors("atleast_2d", tensors=t)
         ndim = t._array.ndim
         return t.reshape(1, 1) if ndim == 0 else t.unsqueeze(0) if ndim == 1 else t
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ...core.arguments import wrap_dim
+from ...core.arguments import is_index, wrap_dim
 from ...core.base import TensorBase
 from ...core.python_dispatch import read_values
 from ...core.rule_functions import RAW, RECORDED
@@ -252,7 +252,7 @@ def split(tensor: Any, split_size: Any, dim: Any = 0) -> Any:
     >>> arange(5).split(2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
-    if not hasattr(split_size, "__index__"):
+    if not is_index(split_size):
         as_ints("split_with_sizes", "split_sizes", 2, split_size)
         return split_with_sizes(tensor, split_size, dim)
     shape = tensor._array.shape

@@ -11,9 +11,10 @@ from ...core.base import wrap
 from ...core.dispatch import apply
 from ...core.warned import warn
 from ..block import Case, api, op
-from ..block.checks import OUT_EXACT, not_implemented
+from ..block.checks import OUT_EXACT, check_room, not_implemented
 from ..block.samples import Draw
 from ..index.advanced import LinearMove
+from .views import as_int
 
 # ruff: noqa: N805
 
@@ -79,14 +80,41 @@ class Triu(Triangle):
         return run(Triu, (input,), (diagonal,))
 
 
-def triangle(function: str, row: int, col: int, mask: Any, dtype: Any) -> Any:
-    for name, n in (("row", row), ("col", col)):
+def triangle(function: str, row: int, col: int, offset: int, dtype: Any) -> Any:
+    """Rows and columns of a triangle, without a mask of the whole matrix: it may be huge."""
+    for place, (name, n) in enumerate((("row", row), ("col", col)), 1):
+        as_int(function, name, place, n)
         if n < 0:
             raise RuntimeError(f"{name} must be non-negative, got{n}")
     kind = np.dtype(np.int64) if dtype is None else dtypes.as_dtype(dtype).np
     if kind not in (np.int64, np.int32):
         raise not_implemented(function, dtypes.as_dtype(dtype))
-    return wrap(np.stack(np.nonzero(mask())).astype(kind))
+    # The rows that have elements, where each of them begins and how many it has.
+    if function == "tril_indices":
+        first, last = max(-offset, 0), max(row, 0)
+        total = corner(last - first, first + offset + 1, col)
+    else:
+        first, last = 0, min(row, max(col - offset, 0))
+        total = corner(last, col - offset - last + 1, col)
+    check_room(total * 2 * kind.itemsize)
+    rows = np.arange(first, max(last, first)) if total else np.arange(0)
+    if function == "tril_indices":
+        begins = np.zeros_like(rows)
+        counts = np.minimum(rows + (offset + 1), col)
+    else:
+        begins = np.maximum(rows + offset, 0)
+        counts = col - begins
+    starts = np.cumsum(counts) - counts
+    columns = np.arange(int(total)) - np.repeat(starts - begins, counts)
+    return wrap(np.stack([np.repeat(rows, counts), columns]).astype(kind))
+
+
+def corner(rows: int, least: int, most: int) -> int:
+    """The sum of the lengths of `rows` rows, `least`, `least` + 1 …, but at most `most` each."""
+    if rows <= 0 or most <= 0:
+        return 0
+    short = min(max(most - least, 0), rows)
+    return short * least + short * (short - 1) // 2 + (rows - short) * most
 
 
 @api(method=False, samples=[Case(3, 3), Case(2, 4, 1)])
@@ -105,7 +133,7 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return triangle("tril_indices", row, col, lambda: np.tri(row, col, offset, dtype=bool), dtype)
+    return triangle("tril_indices", row, col, offset, dtype)
 
 
 @api(method=False, samples=[Case(3, 3), Case(2, 4, 1)])
@@ -124,9 +152,7 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return triangle(
-        "triu_indices", row, col, lambda: ~np.tri(row, col, offset - 1, dtype=bool), dtype
-    )
+    return triangle("triu_indices", row, col, offset, dtype)
 
 
 @api(
@@ -151,6 +177,10 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
             "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
             "argument.",
             UserWarning,
+        )
+    elif not isinstance(indexing, str):
+        raise TypeError(
+            f"meshgrid(): argument 'indexing' must be str, not {type(indexing).__name__}"
         )
     elif indexing not in ("ij", "xy"):
         raise RuntimeError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ...core.arguments import wrap_dim
+from ...core.arguments import is_index, wrap_dim
 from ...core.base import Cut, TensorBase, wrap
 from ...core.python_dispatch import ACTIVE
 from ...core.strides import strided, strides_of, viewed_strides
@@ -27,14 +27,15 @@ from ..block.shapes import asked_shape
 def as_int(function: str, argument: str, position: int, value: Any) -> int:
     """An int, or something that stands for one."""
     if type(value) is int:
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
         return value
-    try:
-        return operator.index(value)
-    except TypeError:
+    if not is_index(value):
         raise TypeError(
             f"{function}(): argument '{argument}' (position {position}) must be int, "
             f"not {type(value).__name__}"
-        ) from None
+        )
+    return operator.index(value)
 
 
 def as_ints(function: str, argument: str, position: int, values: Any) -> tuple[int, ...]:

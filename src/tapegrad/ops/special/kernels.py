@@ -56,12 +56,13 @@ def pointwise(xp: Any, function: Callable[..., Any], *operands: Any, double: boo
     """`function(xp, x, …)` of doubles in one dimension, block by block.
 
     Operands broadcast; the result has their dtype, and the layout that a ufunc would give it. With
-    `double=False` the function gets their own dtype.
+    `double=False` the function gets their own dtype. Half precision is rounded from single.
     """
     if hasattr(xp, "pointwise"):  # symbols in the place of arrays: expressions/symbols.py
         return xp.pointwise(function, operands, double)
     dtype = next(x.dtype for x in operands if hasattr(x, "dtype"))
-    inner = xp.float64 if double else dtype
+    single = dtype.itemsize == 2
+    inner = xp.float64 if double else xp.float32 if single else dtype
     wide = [xp.asarray(x).astype(inner, copy=False) for x in operands]
     guide = wide[0]
     if len(wide) > 1:
@@ -78,6 +79,7 @@ def pointwise(xp: Any, function: Callable[..., Any], *operands: Any, double: boo
     block = BLOCK if xp is np else max(size, 1)
     for start in range(0, size, block):
         stop = start + block
-        out[start:stop] = function(xp, *[x[start:stop] for x in lines])
+        made = function(xp, *[x[start:stop] for x in lines])
+        out[start:stop] = made.astype(xp.float32, copy=False) if single else made
     back = [order.index(d) for d in range(guide.ndim)]
     return out.reshape([guide.shape[d] for d in order]).transpose(back)

@@ -174,10 +174,18 @@ def broadcast_shapes(*shapes: Any) -> Any:
     >>> broadcast_shapes((2, 1), (3,))
     torch.Size([2, 3])
     """
-    given = [(s,) if isinstance(s, int) else s for s in shapes if s is not None]
-    for shape in given:
-        if isinstance(shape, str):
+    given: list[Any] = []
+    for s in shapes:
+        if s is None:
+            continue
+        if isinstance(s, str):
             raise TypeError("'<' not supported between instances of 'str' and 'int'")
+        shape = (s,) if isinstance(s, int) else s
+        if not isinstance(shape, (tuple, list)):
+            raise RuntimeError(
+                f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {s}"
+            )
+        given.append(shape)
     common = [1] * max([len(s) for s in given], default=0)
     for place, shape in enumerate(given):
         for d in range(-1, -1 - len(shape), -1):
@@ -250,6 +258,8 @@ def unravel_index(indices: Any, shape: Any) -> Any:
         sizes = tuple(shape)
     else:
         raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    if any([n >= 1 << 63 for n in sizes]):
+        raise ValueError("Overflow when unpacking long long")
     if any([n < 0 for n in sizes]):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     steps = np.cumprod([1, *sizes[:0:-1]], dtype=np.int64)[::-1][: len(sizes)].copy()

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...core.arguments import is_index
+from ...core.base import TensorBase
 from ...core.devices import on_device_of
 from ..block import Case, api
+from ..block.checks import only_tensors
 from ..block.public import public
 from ..block.samples import Draw, Index
 from ..reduce.vector_norm import vector_norm
@@ -60,6 +63,7 @@ def identity(function: str, input: Any, ord: Any = None) -> Any:
 
 def input_mask(input: Any, mask: Any) -> Any:
     """The mask in the shape of the input, as bools."""
+    only_tensors("masked", input=input)
     if mask.shape != input.shape:
         if mask.ndim > input.ndim:
             raise IndexError(
@@ -72,6 +76,7 @@ def input_mask(input: Any, mask: Any) -> Any:
 
 def combined(function: str, input: Any, mask: Any, ord: Any = None) -> Any:
     """`input` with what the mask leaves out replaced by what does not count."""
+    only_tensors("masked", input=input)
     if mask is None:
         return input
     canonical = input_mask(input, mask)
@@ -81,11 +86,19 @@ def combined(function: str, input: Any, mask: Any, ord: Any = None) -> Any:
 
 def canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
     """Dimensions in ascending order; None and () mean all of them."""
+    if isinstance(dim, TensorBase):
+        if not dim._array.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        if dim._array.ndim > 1:
+            bool(dim)
+        dim = tuple(dim.tolist())
     if dim is None or dim == ():
         return tuple(range(ndim))
     bound = max(ndim, 1)
     dims: list[int] = []
     for d in dim if isinstance(dim, (tuple, list)) else (dim,):
+        if not is_index(d):
+            raise TypeError(f"'{type(d).__name__}' object is not iterable")
         if d in dims:
             raise RuntimeError(f"dim={d} appears multiple times in the list of dims")
         if not -bound <= d < bound:

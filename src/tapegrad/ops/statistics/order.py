@@ -164,10 +164,11 @@ def middle(whole: Any, along: Any, input: Any, dim: Any, keepdim: bool) -> Any:
         refuse("median_cpu", input, "bc")
         return apply(whole, (input,))
     place = one_dim(along.name, input, dim, MEDIAN_FORMS)
+    only_bool(along.name, "keepdim", 3, keepdim)
     if array.ndim:
         check_not_empty("median", array, (place,))
     refuse("median_out", input, "bc")
-    return apply(along, (input,), (place, bool(keepdim)))
+    return apply(along, (input,), (place, keepdim))
 
 
 @api(samples=MEDIAN_CASES)
@@ -283,11 +284,12 @@ class Mode(Picked):
     def call(input, dim=-1, keepdim=False):
         array = array_of("mode", input)
         place = one_dim("mode", input, dim)
+        only_bool("mode", "keepdim", 3, keepdim)
         if array.ndim:
             check_not_empty("mode", array, (place,))
         if array.ndim:
             refuse("mode_cpu", input, "c")
-        return apply(Mode, (input,), (place, bool(keepdim)))
+        return apply(Mode, (input,), (place, keepdim))
 
 
 # ---------------------------------------------------------------------- quantiles
@@ -354,8 +356,8 @@ def sorted_last(input: Any, dim: int | None, keepdim: bool) -> Any:
 def quantiles(
     input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Any:
-    place = None if dim is None else one_dim("quantile", input, dim)
     q = check_quantile(input, q, interpolation)
+    place = None if dim is None else one_dim("quantile", input, dim)
     ordered = sorted_last(input, place, keepdim)
     size = ordered._array.shape[-1]
     if size > LARGEST:

@@ -96,3 +96,6 @@ def segment_reduce(
 def has_values(t: Any) -> bool:
     """Whether one can look at the values of a tensor: not in a batch, not on meta."""
     return not (is_batched(t) or t.is_meta)
+
+
+_segment_reduce = segment_reduce  # the name that PyTorch's own programs use

@@ -15,7 +15,8 @@ from typing import Any
 MODULES: dict[str, tuple[str, ...]] = {
     "products": ("addmm", "bmm", "mm", "half_product", "mv", "dot"),
     "extremes": (
-        *("max", "min", "argmax", "argmin", "amax", "amin", "max_all", "min_all", "all", "any"),
+        *("max", "min", "argmax", "argmin", "amax", "amin", "max_all", "min_all", "aminmax"),
+        *("all", "any"),
     ),
     "casts": ("cast",),
     "masks": ("masked_fill",),
@@ -48,7 +49,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         *("rnn_layer", "rnn_back"),
     ),
     "losses": (
-        *("nll_loss", "nll_loss_backward", "mse_loss", "huber_loss", "smooth_l1_loss"),
+        *("nll_loss", "nll_loss_backward", "huber_loss", "smooth_l1_loss"),
+        *("mse_loss", "mse_loss_mixed"),
         *("soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
     ),
     "gather": (
@@ -83,6 +85,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "cumsum",
         "cumprod",
         "linear_scan",
+        "nansum",
         "linalg_vector_norm",
         "norm_along",
     ),
@@ -96,3 +99,13 @@ def override(name: str, reference: Any) -> Any:
     if home is None:
         return None
     return importlib.import_module(f"{__name__}.{home}").OVERRIDES[name](reference)
+
+
+def override_into(name: str, reference: Any) -> Any:
+    """What changes an array in place for the op `name`: by a kernel, else `reference` itself."""
+    home = HOME.get(name)
+    if home is None:
+        return reference
+    module = importlib.import_module(f"{__name__}.{home}")
+    make = getattr(module, "INTO", {}).get(name)
+    return reference if make is None else make(reference)

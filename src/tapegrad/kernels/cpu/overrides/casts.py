@@ -1,4 +1,4 @@
-"""Copies between float and bfloat16: what mixed precision does most."""
+"""Copies between float and half precision: what mixed precision does most."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import F32, is_bfloat16, is_dense, narrowed, widened
+from .rows import F32, is_dense, is_half, narrowed, widened
 
 SMALL = 512  # elements: NumPy has converted so many before we have looked at them
 
@@ -14,12 +14,15 @@ SMALL = 512  # elements: NumPy has converted so many before we have looked at th
 def cast(reference: Any) -> Any:
     def kernel(input: Any, dtype: Any) -> Any:
         if type(input) is np.ndarray and input.size >= SMALL and 1 not in input.shape:
-            if dtype is F32 and is_bfloat16(input) and is_dense(input):
-                return widened(input)
-            if input.dtype is F32 and dtype.kind == "V" and is_dense(input):
+            if is_half(input) and is_dense(input) and (dtype is F32 or dtype.kind in "fiu"):
+                if dtype.itemsize > 2:
+                    return reference(widened(input), dtype)
+            if dtype.itemsize == 2 and dtype.kind in "fV" and is_dense(input):
                 like = np.empty(0, dtype)
-                if is_bfloat16(like):
+                if is_half(like) and input.dtype is F32:
                     return narrowed(input, like)
+                if is_half(like) and is_half(input) and input.dtype != dtype:
+                    return narrowed(widened(input), like)
         return reference(input, dtype)
 
     return kernel

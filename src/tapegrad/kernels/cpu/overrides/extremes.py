@@ -9,9 +9,10 @@ import numpy as np
 
 from .. import KERNELS
 from .reduce import last_run, reduced_shape
-from .rows import for_dtypes, is_dense, pick
+from .rows import for_dtypes, is_dense, is_half, narrowed, pick, widened
 
 FEW = 1 << 13  # elements
+FEW_HALVES = 64  # elements of half precision: NumPy compares so many before they are widened
 KERNELS_OF = for_dtypes("extremes")
 
 
@@ -38,6 +39,13 @@ def extremes(smallest: bool, *, values: bool, places: bool) -> Any:
     def make(reference: Any) -> Any:
         def kernel(input: Any, *how: Any) -> Any:
             dim, keepdim = how or (None, False)
+            if is_half(input) and input.size > FEW_HALVES and is_dense(input):
+                found = kernel(widened(input), *how)
+                if places and not values:
+                    return found
+                if not places:
+                    return narrowed(np.asarray(found), input)
+                return narrowed(np.asarray(found[0]), input), found[1]
             dims = (dim,) if isinstance(dim, int) else dim
             run = run_for(input, dims)
             if run is None:
@@ -51,6 +59,18 @@ def extremes(smallest: bool, *, values: bool, places: bool) -> Any:
         return kernel
 
     return make
+
+
+def both_extremes(reference: Any) -> Any:
+    """aminmax; half precision is compared as float, which is exact."""
+
+    def kernel(input: Any, dim: Any, keepdim: bool) -> Any:
+        if not is_half(input) or input.size <= FEW_HALVES or not is_dense(input):
+            return reference(input, dim, keepdim)
+        found = reference(widened(input), dim, keepdim)
+        return tuple([narrowed(np.asarray(x), input) for x in found])
+
+    return kernel
 
 
 def truths(any_will_do: bool) -> Any:
@@ -72,7 +92,7 @@ def truths(any_will_do: bool) -> Any:
     return make
 
 
-OVERRIDES = {"all": truths(False), "any": truths(True)}
+OVERRIDES = {"aminmax": both_extremes, "all": truths(False), "any": truths(True)}
 for _name, _smallest in (("max", False), ("min", True)):
     OVERRIDES[_name] = extremes(_smallest, values=True, places=True)
     OVERRIDES[f"arg{_name}"] = extremes(_smallest, values=False, places=True)

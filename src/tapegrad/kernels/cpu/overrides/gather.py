@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ....core.dispatch import number_as
 from .. import KERNELS
 from .rows import copied, dense, empty, for_dtypes, is_dense, pick, zeros
 
@@ -117,27 +118,59 @@ def index_select(reference: Any) -> Any:
     return kernel
 
 
-def index_add(reference: Any) -> Any:
-    def kernel(input: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
-        run = pick(ADD_ROWS, input)
-        if (
-            run is not None
-            and input.size
-            and input.ndim
-            and input.ndim == source.ndim
-            and source.dtype is input.dtype
-            and index.ndim == 1
-            and is_index(index)
-            and alpha == 1
-        ):
-            outer, size, inner = around(input.shape, dim, dim + 1)
-            out = copied(input)
-            sizes = (outer, size, inner, index.size, 0, 0, 0)
-            if succeeds(run, (out, dense(index), dense(source)), sizes):
-                return out
-        return reference(input, index, source, dim, alpha)
+def on_copy(change: Any) -> Any:
+    """The override of an op that is `change` on a copy of its input."""
 
-    return kernel
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, *others: Any) -> Any:
+            if change(None, input, *others):
+                out = copied(input)
+                if change(out, input, *others):
+                    return out
+            return reference(input, *others)
+
+        return kernel
+
+    return make
+
+
+def in_place(change: Any) -> Any:
+    """What changes an array into the result, by `change` where it can; it raises before it does."""
+
+    def make(reference: Any) -> Any:
+        def into(out: Any, *others: Any) -> None:
+            if not is_dense(out) or not change(out, out, *others):
+                reference(out, *others)
+
+        return into
+
+    return make
+
+
+# Each of these changes `out`, which has the values of `input`, by a kernel; False: it did not. With
+# None for `out` it says whether it would try.
+
+
+def add_slices(out: Any, input: Any, index: Any, source: Any, dim: int, alpha: Any) -> bool:
+    run = pick(ADD_ROWS, input)
+    if (
+        run is None
+        or not input.size
+        or not input.ndim
+        or input.ndim != source.ndim
+        or source.dtype is not input.dtype
+        or index.ndim != 1
+        or not is_index(index)
+        or (alpha != 1 and KERNELS.has_tape())
+    ):
+        return False
+    if out is None:
+        return True
+    if alpha != 1:
+        source = source * number_as(alpha, input.dtype)
+    outer, size, inner = around(input.shape, dim, dim + 1)
+    sizes = (outer, size, inner, index.size, 0, 0, 0)
+    return succeeds(run, (out, dense(index), dense(source)), sizes)
 
 
 # ---------------------------------------------------------------------- along a dimension
@@ -168,19 +201,41 @@ def gather(reference: Any) -> Any:
     return kernel
 
 
-def scattered(input: Any, index: Any, source: Any, dim: int, adds: bool, value: float) -> Any:
-    """A copy of `input` with a source or a number put in or added; None: it cannot."""
+def scatter(
+    out: Any, input: Any, index: Any, source: Any, dim: int, adds: bool, value: float = 0.0
+) -> bool:
+    """Put or add a source, or put a number, along a dimension."""
     run = pick(SCATTER, input)
     if run is None or not fits(index, input.shape, dim):
-        return None
-    if source is not None:
-        if source.dtype is not input.dtype or source.shape != index.shape:
-            return None
-        source = dense(source)
+        return False
+    if source is not None and (source.dtype is not input.dtype or source.shape != index.shape):
+        return False
     outer, size, inner = around(input.shape, dim, dim + 1)
-    out = copied(input)
+    if out is None:
+        return True
+    if out is input and outer > 1 and not is_inside(index, size):
+        return False  # the kernel looks at one row after the other, and writes it
     sizes = (outer, size, inner, index.shape[dim], adds, False)
-    return out if succeeds(run, (out, dense(index), source), sizes, (value,)) else None
+    given = (out, dense(index), None if source is None else dense(source))
+    return succeeds(run, given, sizes, (value,))
+
+
+def is_inside(index: Any, size: int) -> bool:
+    """Whether all are in range; negative ones are large when read as unsigned."""
+    return bool(index.view(np.uint64).max() < size)
+
+
+def scatter_src(out: Any, input: Any, index: Any, src: Any, dim: int) -> bool:
+    return scatter(out, input, index, src, dim, False)
+
+
+def scatter_add(out: Any, input: Any, index: Any, src: Any, dim: int) -> bool:
+    return scatter(out, input, index, src, dim, True)
+
+
+def scatter_value(out: Any, input: Any, index: Any, value: Any, dim: int) -> bool:
+    number = 0.0 if pick(SCATTER, input) is None else float(value)
+    return scatter(out, input, index, None, dim, False, number)
 
 
 def scatter_into(reference: Any) -> Any:
@@ -197,26 +252,6 @@ def scatter_into(reference: Any) -> Any:
         if succeeds(run, (out, dense(index), dense(values)), sizes):
             return out
         return reference(values, index, shape, dim)
-
-    return kernel
-
-
-def scatter_source(adds: bool) -> Any:
-    def make(reference: Any) -> Any:
-        def kernel(input: Any, index: Any, src: Any, dim: int) -> Any:
-            out = scattered(input, index, src, dim, adds, 0.0)
-            return reference(input, index, src, dim) if out is None else out
-
-        return kernel
-
-    return make
-
-
-def scatter_value(reference: Any) -> Any:
-    def kernel(input: Any, index: Any, value: Any, dim: int) -> Any:
-        number = 0.0 if pick(SCATTER, input) is None else float(value)
-        out = scattered(input, index, None, dim, False, number)
-        return reference(input, index, value, dim) if out is None else out
 
     return kernel
 
@@ -355,34 +390,32 @@ def index_into(reference: Any) -> Any:
     return kernel
 
 
-def index_put(reference: Any) -> Any:
-    def kernel(input: Any, values: Any, index: tuple[Any, ...], accumulate: bool) -> Any:
-        run = pick(ADD_ROWS, input)
-        if (
-            run is None
-            or not accumulate
-            or not is_dense(input)
-            or not input.size
-            or type(values) is not np.ndarray
-            or values.dtype is not input.dtype
-            or any([type(item) is not slice and item.dtype is BOOL for item in index])
-        ):
-            return reference(input, values, index, accumulate)
-        found = single_run(index, input.shape)
-        if found is None:
-            return reference(input, values, index, accumulate)
-        start, stop, where = found
-        shape = input.shape[:start] + where.shape + input.shape[stop:]
-        if values.shape != shape:
-            values = np.broadcast_to(values, shape)
-        outer, size, inner = around(input.shape, start, stop)
-        out = copied(input)
-        sizes = (outer, size, inner, where.size, 1, 0, 0)
-        if not values.size or succeeds(run, (out, where, dense(values)), sizes):
-            return out
-        return reference(input, values, index, accumulate)
-
-    return kernel
+def add_at_index(
+    out: Any, input: Any, values: Any, index: tuple[Any, ...], accumulate: bool
+) -> bool:
+    run = pick(ADD_ROWS, input)
+    if (
+        run is None
+        or not accumulate
+        or not is_dense(input)
+        or not input.size
+        or type(values) is not np.ndarray
+        or values.dtype is not input.dtype
+        or any([type(item) is not slice and item.dtype is BOOL for item in index])
+    ):
+        return False
+    if out is None:
+        return True
+    found = single_run(index, input.shape)
+    if found is None:
+        return False
+    start, stop, where = found
+    shape = input.shape[:start] + where.shape + input.shape[stop:]
+    if values.shape != shape:
+        values = np.broadcast_to(values, shape)
+    outer, size, inner = around(input.shape, start, stop)
+    sizes = (outer, size, inner, where.size, 1, 0, 0)
+    return not values.size or succeeds(run, (out, where, dense(values)), sizes)
 
 
 def masked_select(reference: Any) -> Any:
@@ -403,16 +436,23 @@ OVERRIDES = {
     "embedding": embedding,
     "embedding_dense_backward": embedding_backward,
     "index_select": index_select,
-    "index_add": index_add,
+    "index_add": on_copy(add_slices),
     "gather": gather,
     "scatter_into": scatter_into,
     "select_backward": select_backward,
     "slice_backward": slice_backward,
-    "scatter_add": scatter_source(True),
-    "scatter_src": scatter_source(False),
-    "scatter_value": scatter_value,
+    "scatter_add": on_copy(scatter_add),
+    "scatter_src": on_copy(scatter_src),
+    "scatter_value": on_copy(scatter_value),
     "index": index_at,
     "index_into": index_into,
-    "index_put": index_put,
+    "index_put": on_copy(add_at_index),
     "masked_select": masked_select,
+}
+INTO = {
+    "index_add": in_place(add_slices),
+    "scatter_add": in_place(scatter_add),
+    "scatter_src": in_place(scatter_src),
+    "scatter_value": in_place(scatter_value),
+    "index_put": in_place(add_at_index),
 }

@@ -10,7 +10,7 @@ from ....core.op import REGISTRY
 from ..formulas import formula
 from .gather import is_index, succeeds
 from .reduce import sum_over
-from .rows import F32, F64, dense, for_dtypes, is_dense, pick, zeros
+from .rows import F32, F64, dense, for_dtypes, is_dense, is_half, narrowed, pick, zeros
 
 HOW = {"none": 0, "sum": 1, "mean": 2}
 
@@ -86,13 +86,13 @@ def nll_loss_backward(reference: Any) -> Any:
 def added_up(losses: Any, reduction: str) -> Any:
     """By the C kernel for any number of rows: then compiled steps give the same bits."""
     x = losses if is_dense(losses) else losses.T if losses.flags.f_contiguous else dense(losses)
-    return sum_over(x, None, False, x.size if reduction == "mean" else 1.0)
+    return narrowed(sum_over(x, None, False, x.size if reduction == "mean" else 1.0), x)
 
 
 def are_plain(tensors: tuple[Any, ...]) -> bool:
-    """Whether those that are there are of one dtype that is not rounded in between."""
+    """Whether those that are there are of one dtype of the kernels."""
     dtype = tensors[0].dtype
-    if (dtype is not F32 and dtype is not F64) or not tensors[0].size:
+    if (dtype is not F32 and dtype is not F64 and not is_half(tensors[0])) or not tensors[0].size:
         return False
     return all([t is None or (type(t) is np.ndarray and t.dtype is dtype) for t in tensors])
 
@@ -109,6 +109,10 @@ def of_elements(name: str) -> Any:
                 known["losses"] = formula(op, reference)
                 known["place"] = op.width + op.attrs.index("reduction")
                 known["width"] = op.width
+                if "result" in op.attrs:
+                    known["result"] = op.width + op.attrs.index("result")
+            if "result" in known and args[known["result"]] != args[0].dtype:
+                return reference(*args)  # of mixed dtypes: the formula knows of no cast
             if not are_plain(args[: known["width"]]):
                 return reference(*args)
             place = known["place"]
@@ -122,7 +126,7 @@ def of_elements(name: str) -> Any:
 
 
 OF_ELEMENTS = (
-    *("mse_loss", "huber_loss", "smooth_l1_loss", "soft_margin_loss"),
+    *("mse_loss", "mse_loss_mixed", "huber_loss", "smooth_l1_loss", "soft_margin_loss"),
     *("binary_cross_entropy", "binary_cross_entropy_with_logits"),
 )
 OVERRIDES = {

@@ -13,8 +13,8 @@ from .rows import (
     contiguous,
     empty,
     for_dtypes,
-    is_bfloat16,
     is_dense,
+    is_half,
     narrowed,
     pick,
     widened,
@@ -24,9 +24,9 @@ BLOCKS = 16  # at most: pieces of the rows whose shares of a weight's gradient a
 
 
 def fits(parameter: Any, input: Any, length: int) -> bool:
-    """Of the same dtype; those of bfloat16 may be floats too."""
+    """Of the same dtype; those of half precision may be floats too."""
     return parameter is None or (
-        (parameter.dtype is input.dtype or (parameter.dtype is F32 and is_bfloat16(input)))
+        (parameter.dtype is input.dtype or (parameter.dtype is F32 and is_half(input)))
         and parameter.size == length
         and is_dense(parameter)
     )
@@ -34,7 +34,7 @@ def fits(parameter: Any, input: Any, length: int) -> bool:
 
 def computed_in(x: Any) -> Any:
     """An array of the dtype that statistics and parameters have in the kernels."""
-    return LIKE_FLOAT if is_bfloat16(x) else x
+    return LIKE_FLOAT if is_half(x) else x
 
 
 def length_of(x: Any, nd: int) -> int:
@@ -114,7 +114,7 @@ def can_pull(run: Any, grad: Any, input: Any, stats: Any, weight: Any, nd: int) 
     return (
         run is not None
         and grad.dtype is dtype
-        and (stats.dtype is dtype or (stats.dtype is F32 and is_bfloat16(input)))
+        and (stats.dtype is dtype or (stats.dtype is F32 and is_half(input)))
         and grad.shape == input.shape
         and bool(input.size)
         and is_dense(input)

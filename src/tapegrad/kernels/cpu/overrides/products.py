@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import KERNELS
 from ..blas import CONNECTED
-from .rows import is_bfloat16, narrowed, widened
+from .rows import is_half, narrowed, widened
 
 SMALL = 1 << 14  # elements
 
@@ -16,7 +16,7 @@ SMALL = 1 << 14  # elements
 def addmm(reference: Any) -> Any:
     def kernel(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
         if beta == 1 and alpha == 1:
-            if is_bfloat16(mat1):
+            if is_half(mat1):
                 out = KERNELS.product(widened(mat1), widened(mat2), widened(input))
                 return reference(input, mat1, mat2, 1, 1) if out is None else narrowed(out, mat1)
             out = KERNELS.product(mat1, mat2, input)
@@ -36,10 +36,10 @@ def bmm(reference: Any) -> Any:
 
 
 def half_product(reference: Any) -> Any:
-    """Of bfloat16: as floats, and rounded once."""
+    """Of half precision: as floats, and rounded once."""
 
     def kernel(xp: Any, a: Any, b: Any, rounded: bool) -> Any:
-        if xp is np and is_bfloat16(a) and is_bfloat16(b):
+        if xp is np and is_half(a) and is_half(b):
             out = KERNELS.product(widened(a), widened(b))
             if out is not None:
                 return narrowed(out, a) if rounded else out

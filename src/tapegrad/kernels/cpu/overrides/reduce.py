@@ -15,8 +15,8 @@ from .rows import (
     copied,
     empty,
     for_dtypes,
-    is_bfloat16,
     is_dense,
+    is_half,
     narrowed,
     pick,
 )
@@ -66,14 +66,16 @@ def rows_and_width(x: Any, dim: Any) -> tuple[int, int]:
 
 
 def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
-    """Sums divided by a number; those of bfloat16 are floats. Several runs of dimensions go one
-    after the other."""
+    """Sums divided by a number; those of half precision are floats.
+
+    Several runs of dimensions go one after the other.
+    """
     if dim is not None:
         i = last_run(dim)
         if i:
             x = sum_over(x, dim[i:], True, 1.0)
             return sum_over(x, dim[:i], True, divisor).reshape(reduced_shape(x.shape, dim, keepdim))
-    out = empty(reduced_shape(x.shape, dim, keepdim), LIKE_FLOAT if is_bfloat16(x) else x)
+    out = empty(reduced_shape(x.shape, dim, keepdim), LIKE_FLOAT if is_half(x) else x)
     if is_last(x, dim):
         rows, width = rows_and_width(x, dim)
         room = np.empty(rows * -(-width // PIECE)) if width > 2 * PIECE else None
@@ -175,13 +177,26 @@ def vector_norm(reference: Any) -> Any:
 
     def kernel(input: Any, ord: Any, dim: Any, keepdim: bool, *dtype: Any) -> Any:
         plain = ord == 2 and dtype in ((), (None,)) and pick(SUM, input) is not None
-        if not plain or is_bfloat16(input) or not is_large(input):
+        if not plain or is_half(input) or not is_large(input):
             return reference(input, ord, dim, keepdim, *dtype)
         out = reduced_shape(input.shape, dim, keepdim)
         if math.prod(out) == input.size:  # nothing is added up: a square might be too large
             return reference(input, ord, dim, keepdim, *dtype)
         squares = REGISTRY["mul"].kernel(input, input)
         return REGISTRY["sqrt"].kernel(add(squares, dim, keepdim, None))
+
+    return kernel
+
+
+def nansum(reference: Any) -> Any:
+    """Zeros in the place of NaN, and the sum."""
+    add = sums(False, False)(None)
+
+    def kernel(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+        if dtype is not None or pick(SUM, input) is None or not is_large(input):
+            return reference(input, dim, keepdim, dtype)
+        numbers = REGISTRY["where"].kernel(REGISTRY["isnan"].kernel(input), 0.0, input)
+        return add(numbers, dim, keepdim, None)
 
     return kernel
 
@@ -283,6 +298,7 @@ OVERRIDES = {
     "cumsum": running(False),
     "cumprod": running(True),
     "linear_scan": linear_scan,
+    "nansum": nansum,
     "linalg_vector_norm": vector_norm,
     "norm_along": vector_norm,
 }

@@ -10,6 +10,7 @@ from .. import KERNELS
 
 F32 = np.dtype(np.float32)
 F64 = np.dtype(np.float64)
+F16 = np.dtype(np.float16)
 LIKE_FLOAT = np.empty(0, F32)
 empty = getattr(KERNELS, "empty", None)  # (shape, like): large ones in memory that is used again
 zeros = getattr(KERNELS, "zeros", None)
@@ -17,13 +18,14 @@ dense = getattr(KERNELS, "dense", None)  # (x): in C order, copied only if it is
 copied = getattr(KERNELS, "copied", None)  # (x): a new array in C order
 
 
-Kernels = tuple[Any, Any, Any]
+Kernels = tuple[Any, Any, Any, Any]
 
 
 def for_dtypes(name: str) -> Kernels:
-    """The kernels of a name for float, double and bfloat16, where there is one."""
+    """The kernels of a name for float, double, and where there are such, bfloat16 and float16."""
     found = KERNELS.KERNELS
-    return found[f"{name}_f32"], found[f"{name}_f64"], found.get(f"{name}_bf16")
+    halves = found.get(f"{name}_bf16"), found.get(f"{name}_f16")
+    return found[f"{name}_f32"], found[f"{name}_f64"], *halves
 
 
 def pick(kernels: Kernels, x: Any) -> Any:
@@ -35,16 +37,18 @@ def pick(kernels: Kernels, x: Any) -> Any:
         return kernels[0]
     if dtype is F64:
         return kernels[1]
-    return kernels[2] if kernels[2] is not None and is_bfloat16(x) else None
+    if kernels[2] is None or dtype.itemsize != 2:
+        return None
+    return kernels[3] if dtype is F16 else kernels[2] if is_half(x) else None
 
 
-def is_bfloat16(x: Any) -> bool:
+def is_half(x: Any) -> bool:
+    """Whether it is an array of float16 or bfloat16."""
     dtype = getattr(x, "dtype", None)
-    return (
-        type(x) is np.ndarray
-        and dtype.kind == "V"
-        and dtype.type.__name__ == "bfloat16"
-        and dtype.isnative
+    if type(x) is not np.ndarray or dtype.itemsize != 2:
+        return False
+    return dtype is F16 or (
+        dtype.kind == "V" and dtype.type.__name__ == "bfloat16" and dtype.isnative
     )
 
 
@@ -52,32 +56,42 @@ def contiguous(x: Any) -> Any:
     """In C order; NumPy copies bfloat16 faster when it takes it for integers."""
     if is_dense(x):
         return x
-    if is_bfloat16(x):
+    if x.dtype.kind == "V" and is_half(x):
         return np.require(x.view(np.uint16), None, ["C", "A"]).view(x.dtype)
     return dense(x)
 
 
+def single_of(x: Any) -> Any:
+    """An array of half precision in C order as float32."""
+    out = empty(x.shape, LIKE_FLOAT)
+    KERNELS.KERNELS["widen_f16" if x.dtype is F16 else "widen_bf16"]((x, out), (x.size,))
+    return out
+
+
+def half_of(x: Any, dtype: Any) -> Any:
+    """A float32 array in C order, rounded to half precision."""
+    out = empty(x.shape, np.empty(0, dtype))
+    KERNELS.KERNELS["narrow_f16" if dtype is F16 else "narrow_bf16"]((x, out), (x.size,))
+    return out
+
+
 def widened(x: Any) -> Any:
-    """bfloat16 as float, in its own memory order if that is by rows or by columns; other dtypes
-    unchanged."""
-    if not is_bfloat16(x):
+    """Half precision as float, in its own memory order if that is by rows or by columns; other
+    dtypes unchanged."""
+    if not is_half(x):
         return x
     if x.ndim > 1 and not x.flags.c_contiguous:
         turned = x.swapaxes(-1, -2)
         if turned.flags.c_contiguous:
             return widened(turned).swapaxes(-1, -2)
-    out = empty(x.shape, LIKE_FLOAT)
-    KERNELS.KERNELS["widen"]((contiguous(x), out), (x.size,))
-    return out
+    return single_of(contiguous(x))
 
 
 def narrowed(x: Any, like: Any) -> Any:
-    """Floats in the dtype of `like`, if that is bfloat16."""
-    if not is_bfloat16(like):
+    """Floats in the dtype of `like`, if that is half precision."""
+    if not is_half(like):
         return x
-    out = empty(x.shape, like)
-    KERNELS.KERNELS["narrow"]((contiguous(x), out), (x.size,))
-    return out
+    return half_of(contiguous(x), like.dtype)
 
 
 def is_dense(x: Any) -> bool:

@@ -10,8 +10,6 @@ from .rows import contiguous, empty, for_dtypes, is_dense, pick
 def along_rows(name: str, is_safe: bool = False) -> Any:
     """(input, dim), with a kernel that goes along rows; a safe one knows rows of nothing."""
     kernels = for_dtypes(name)
-    if is_safe:
-        kernels = (*kernels[:2], None)
 
     def make(reference: Any) -> Any:
         def kernel(input: Any, dim: int) -> Any:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ....core.strides import empty_like, kept_strides
 from .. import KERNELS
 from .gather import succeeds
+from .rows import is_dense, is_half, narrowed, widened
 
 SORT = {4: KERNELS.KERNELS["sort_32"], 8: KERNELS.KERNELS["sort_64"]}
 
@@ -24,8 +26,11 @@ def for_us(x: Any) -> bool:
     )
 
 
-def first(x: Any, dim: int, k: int, descending: bool, order: str) -> Any:
-    """The first `k` along a dimension, and their places; None where there is no memory for it."""
+def first(x: Any, dim: int, k: int, descending: bool, like: Any = None) -> Any:
+    """The first `k` along a dimension, and their places; None where there is no memory for it.
+
+    Laid out as a copy of `like` is, if it is given; else contiguous.
+    """
     rows = KERNELS.dense(np.moveaxis(x, dim, -1))
     width = rows.shape[-1]
     shape = (*rows.shape[:-1], k)
@@ -33,26 +38,27 @@ def first(x: Any, dim: int, k: int, descending: bool, order: str) -> Any:
     sizes = (rows.size // width, width, k, x.dtype.kind == "f", descending)
     if not succeeds(SORT[x.itemsize], (rows, values, places), sizes):
         return None
-    if order == "C" and dim == x.ndim - 1:
+    if dim == x.ndim - 1 and (like is None or values.strides == kept_strides(like)):
         return values, places
-    return laid_out(values, dim, order), laid_out(places, dim, order)
+    return laid_out(values, dim, like), laid_out(places, dim, like)
 
 
-def laid_out(rows: Any, dim: int, order: str) -> Any:
+def laid_out(rows: Any, dim: int, like: Any) -> Any:
     """A copy with the last dimension back in its place."""
     back = np.moveaxis(rows, -1, dim)
-    out = np.empty(back.shape, rows.dtype, order)
+    out = np.empty(back.shape, rows.dtype) if like is None else empty_like(np, like, rows.dtype)
     KERNELS.copy_into(out, back)
     return out
 
 
 def sort(reference: Any) -> Any:
     def kernel(input: Any, dim: int, descending: bool) -> Any:
+        if is_half(input) and input.ndim and is_dense(input):
+            values, places = kernel(widened(input), dim, descending)
+            return narrowed(values, input), places
         if not for_us(input):
             return reference(input, dim, descending)
-        flags = input.flags
-        order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
-        found = first(input, dim, input.shape[dim], descending, order)
+        found = first(input, dim, input.shape[dim], descending, input)
         return reference(input, dim, descending) if found is None else found
 
     return kernel
@@ -60,9 +66,12 @@ def sort(reference: Any) -> Any:
 
 def topk(reference: Any) -> Any:
     def kernel(input: Any, k: int, dim: int, largest: bool) -> Any:
+        if is_half(input) and input.ndim:
+            values, places = kernel(widened(input), k, dim, largest)
+            return narrowed(values, input), places
         if k < 1 or not for_us(input) or k > input.shape[dim]:
             return reference(input, k, dim, largest)
-        found = first(input, dim, k, largest, "C")
+        found = first(input, dim, k, largest)
         return reference(input, k, dim, largest) if found is None else found
 
     return kernel

@@ -12,6 +12,7 @@ from ....core.devices import DEVICE
 from ..cublas import NAMES
 from ..library import reduced_shape
 from .kernels import I64, SQUARE, Gpu, folded, real
+from .launcher import Launcher
 from .moves import Plans
 from .rows import dense
 
@@ -82,76 +83,122 @@ class Folds:
         run = self.kernel(kind, NAMES[dtype], "fold_rows")
         return Fold(run, (rows,), (threads,), made, (I64(n),))
 
-    def run(
-        self, kind: str, x: Any, number: float, dim: Any, keepdim: Any, two: bool = False
-    ) -> Any:
-        """The reduction, or both results of one that has `two`; None where CuPy has to do it."""
+    def planned(self, kind: str, x: Any, dim: Any, keepdim: Any) -> tuple[Fold, Any] | None:
+        """The plan for an array, and the array laid out for it; None where CuPy has to do it."""
         dtype = x.dtype
         if type(x) is not self.gpu.xp.ndarray or dtype not in NAMES or type(dim) is list:
             return None
         x = dense(self.backend, x)
         plan = self.plans.get((x.shape, dim, bool(keepdim), dtype, kind))
-        if plan is None:
-            return None
+        return None if plan is None else (plan, x)
+
+    def run(self, plan: Fold, x: Any, number: float, two: bool = False) -> Any:
+        """The reduction, or both results of one that has `two`."""
+        dtype = x.dtype
         out = self.gpu.xp.ndarray(plan.shape, dtype)
-        if two:
-            second = self.gpu.xp.ndarray(plan.shape, dtype)
-            plan.run(plan.grid, plan.block, (x, out, second, real(dtype, number), *plan.sizes))
-            return out, second
-        plan.run(plan.grid, plan.block, (x, out, real(dtype, number), *plan.sizes))
-        return out
+        results = (out, self.gpu.xp.ndarray(plan.shape, dtype)) if two else (out,)
+        plan.run(plan.grid, plan.block, (x, *results, real(dtype, number), *plan.sizes))
+        return results if two else out
 
 
 def register(backend: Any, gpu: Gpu, reference: Any) -> None:
     from . import fold_gradients  # which looks at these
 
     folds = Folds(backend, gpu)
-    for name in ("var", "std", "var_mean", "std_mean"):
-        backend.override(name)(spread(folds, name, reference(name)))
+    for launcher in (Variance, Deviation, VarianceMean, DeviationMean, LogSumExp, Norm, NormAlong):
+        launcher(folds, reference).register(backend)
     fold_gradients.register(backend, folds)
-    other, other_norm = reference("logsumexp"), reference("linalg_vector_norm")
-    other_along = reference("norm_along")
 
-    @backend.override("logsumexp")
-    def logsumexp(input: Any, dim: Any, keepdim: Any) -> Any:
-        out = folds.run("logsumexp", input, 0.0, dim, keepdim)
-        return other(input, dim, keepdim) if out is None else out
 
-    @backend.override("linalg_vector_norm")
-    def vector_norm(input: Any, ord: float, dim: Any, keepdim: Any, dtype: Any) -> Any:
-        x = input
+class FoldLauncher(Launcher):
+    """A launcher of reductions. Its plan is a Fold, with the array that is reduced."""
+
+    def __init__(self, folds: Folds, reference: Any) -> None:
+        super().__init__(reference)
+        self.folds = folds
+
+
+class Variance(FoldLauncher):
+    """Variances, and their roots and means in the classes below."""
+
+    op = "var"
+    two = False  # the mean is a result too
+
+    def fits(self, input: Any, dim: Any, correction: Any, keepdim: Any) -> bool:
+        return type(correction) in (int, float) and count_of(input.shape, dim) > 0
+
+    def plan(self, input: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+        return self.folds.planned(self.op, input, dim, keepdim)
+
+    def run(self, plan: Any, input: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+        fold, x = plan
+        n = count_of(input.shape, dim)
+        return self.folds.run(fold, x, n - correction if n > correction else 0, self.two)
+
+
+class Deviation(Variance):
+    op = "std"
+
+
+class VarianceMean(Variance):
+    op = "var_mean"
+    two = True
+
+
+class DeviationMean(Variance):
+    op = "std_mean"
+    two = True
+
+
+class LogSumExp(FoldLauncher):
+    """The logarithm of the sum of exponentials."""
+
+    op = "logsumexp"
+
+    def fits(self, input: Any, dim: Any, keepdim: Any) -> bool:
+        return True
+
+    def plan(self, input: Any, dim: Any, keepdim: Any) -> Any:
+        return self.folds.planned(self.op, input, dim, keepdim)
+
+    def run(self, plan: Any, input: Any, dim: Any, keepdim: Any) -> Any:
+        fold, x = plan
+        return self.folds.run(fold, x, 0.0)
+
+
+NORMS = {0: "norm0", 1: "norm1", 2: "norm2", math.inf: "norm_max", -math.inf: "norm_min"}
+
+
+class NormAlong(FoldLauncher):
+    """Norms of any order along dimensions."""
+
+    op = "norm_along"
+
+    def fits(self, input: Any, ord: float, dim: Any, keepdim: Any) -> bool:
+        return bool(input.size and count_of(input.shape, dim))
+
+    def plan(self, input: Any, ord: float, dim: Any, keepdim: Any) -> Any:
+        if ord != 0 and count_of(input.shape, dim) == 1:
+            ord = 1  # the size itself, whose powers may be too large or too small
+        found = self.folds.planned(NORMS.get(ord, "norm"), input, dim, keepdim)
+        return None if found is None else (*found, float(ord))
+
+    def run(self, plan: Any, *args: Any) -> Any:
+        return self.folds.run(*plan)
+
+
+class Norm(NormAlong):
+    """Norms in a dtype that may be another than the input's."""
+
+    op = "linalg_vector_norm"
+
+    def tried(self, input: Any, ord: float, dim: Any, keepdim: Any, dtype: Any) -> Any:
         if dtype is not None and dtype != input.dtype:
-            x = DEVICE.space.cast(input, dtype)
-        out = length(folds, x, ord, dim, keepdim)
-        return other_norm(input, ord, dim, keepdim, dtype) if out is None else out
-
-    @backend.override("norm_along")
-    def norm_along(input: Any, ord: float, dim: Any, keepdim: Any) -> Any:
-        out = length(folds, input, ord, dim, keepdim)
-        return other_along(input, ord, dim, keepdim) if out is None else out
+            input = DEVICE.space.cast(input, dtype)
+        return super().tried(input, ord, dim, keepdim)
 
 
-def spread(folds: Folds, name: str, other: Any) -> Any:
-    def run(input: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
-        shape = input.shape
-        dims = range(len(shape)) if dim is None else dim
-        n = math.prod([shape[d] for d in dims]) if type(dims) in (tuple, range) else 0
-        out = None
-        if n and type(correction) in (int, float):
-            freedom = n - correction if n > correction else 0
-            out = folds.run(name, input, freedom, dim, keepdim, two=name.endswith("mean"))
-        return other(input, dim, correction, keepdim) if out is None else out
-
-    return run
-
-
-def length(folds: Folds, x: Any, ord: float, dim: Any, keepdim: Any) -> Any:
-    """A norm; None where CuPy has to do it."""
-    shape = x.shape
+def count_of(shape: tuple[int, ...], dim: Any) -> int:
+    """How many elements each result is made of; 0 for dimensions that no kernel takes."""
     dims = range(len(shape)) if dim is None else dim
-    if type(dims) not in (tuple, range) or not x.size:
-        return None
-    if ord != 0 and math.prod([shape[d] for d in dims]) == 1:
-        ord = 1  # the size itself, whose powers may be too large or too small
-    kinds = {0: "norm0", 1: "norm1", 2: "norm2", math.inf: "norm_max", -math.inf: "norm_min"}
-    return folds.run(kinds.get(ord, "norm"), x, float(ord), dim, keepdim)
+    return math.prod([shape[d] for d in dims]) if type(dims) in (tuple, range) else 0

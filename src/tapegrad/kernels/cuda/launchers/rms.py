@@ -8,6 +8,7 @@ from typing import Any
 
 from ..cublas import NAMES
 from .kernels import I32, NOTHING, SQUARE, Gpu, accumulator, real
+from .launcher import Launcher
 from .moves import MANY, U32, Plans, contiguous
 from .rows import dense, pointer
 
@@ -90,45 +91,84 @@ class Rms:
 
 def register(backend: Any, gpu: Gpu, reference: Any) -> None:
     norms = Rms(gpu)
-    ndarray = gpu.xp.ndarray
-    other, other_pull = reference("fused_rms_norm"), reference("fused_rms_norm_backward")
+    RmsNorm(backend, norms, reference).register(backend)
+    RmsNormBackward(backend, norms, reference).register(backend)
 
-    def fits(x: Any, weight: Any) -> bool:
-        if x.dtype not in NAMES:
-            return False
-        return weight is None or (weight.dtype == x.dtype and contiguous(weight))
 
-    def aligned(weight: Any, *arrays: Any) -> bool:
-        return is_aligned(*arrays) if weight is None else is_aligned(weight, *arrays)
+class RmsLauncher(Launcher):
+    """A launcher with the plans of rms norm."""
 
-    @backend.override("fused_rms_norm")
-    def rms_norm(input: Any, weight: Any, nd: int, eps: float) -> Any:
-        plan = None
-        if fits(input, weight):
-            x = dense(backend, input)
-            plan = norms.plans.get((x.shape, nd, x.dtype, eps, aligned(weight, x)))
-        if plan is None:
-            return other(input, weight, nd, eps)
-        run, grid, block, kept, wide, sizes = plan
-        out, rstd = ndarray(x.shape, x.dtype), ndarray(kept, wide)
+    def __init__(self, backend: Any, norms: Rms, reference: Any) -> None:
+        super().__init__(reference)
+        self.backend = backend
+        self.norms = norms
+        self.ndarray = norms.gpu.xp.ndarray
+
+
+def is_usual(x: Any, weight: Any) -> bool:
+    """Whether the kernels take an input and a weight (or None)."""
+    if x.dtype not in NAMES:
+        return False
+    return weight is None or (weight.dtype == x.dtype and contiguous(weight))
+
+
+def all_aligned(weight: Any, *arrays: Any) -> bool:
+    return is_aligned(*arrays) if weight is None else is_aligned(weight, *arrays)
+
+
+class RmsNorm(RmsLauncher):
+    """The rows over the root of their mean square, and one over that root."""
+
+    op = "fused_rms_norm"
+
+    def fits(self, input: Any, weight: Any, nd: int, eps: float) -> bool:
+        return is_usual(input, weight)
+
+    def plan(self, input: Any, weight: Any, nd: int, eps: float) -> Any:
+        x = dense(self.backend, input)
+        plan = self.norms.plans.get((x.shape, nd, x.dtype, eps, all_aligned(weight, x)))
+        return None if plan is None else (plan, x)
+
+    def run(self, plan: Any, input: Any, weight: Any, nd: int, eps: float) -> Any:
+        (run, grid, block, kept, wide, sizes), x = plan
+        out, rstd = self.ndarray(x.shape, x.dtype), self.ndarray(kept, wide)
         run(grid, block, (x, pointer(weight), out, rstd, *sizes))
         return out, rstd
 
-    @backend.override("fused_rms_norm_backward")
-    def rms_norm_backward(
-        grad_output: Any, input: Any, rstd: Any, weight: Any, nd: int, eps: float
-    ) -> Any:
-        plan = None
+
+class RmsNormBackward(RmsLauncher):
+    """The gradients of input and weight, the second empty where there is no weight."""
+
+    op = "fused_rms_norm_backward"
+
+    def fits(
+        self, grad_output: Any, input: Any, rstd: Any, weight: Any, nd: int, eps: float
+    ) -> bool:
         dtype = input.dtype
-        if fits(input, weight) and grad_output.dtype == dtype and contiguous(rstd):
-            x, grad = dense(backend, input), dense(backend, grad_output)
-            if rstd.dtype == accumulator(dtype):
-                weighted = weight is not None
-                key = (x.shape, nd, dtype, weighted, aligned(weight, x, grad))
-                plan = norms.back_plans.get(key)
-        if plan is None:
-            return other_pull(grad_output, input, rstd, weight, nd, eps)
-        run, grid, block, sizes, parts_shape, end, inside = plan
+        if not is_usual(input, weight) or grad_output.dtype != dtype or not contiguous(rstd):
+            return False
+        return bool(rstd.dtype == accumulator(dtype))
+
+    def plan(
+        self, grad_output: Any, input: Any, rstd: Any, weight: Any, nd: int, eps: float
+    ) -> Any:
+        x, grad = dense(self.backend, input), dense(self.backend, grad_output)
+        key = (x.shape, nd, x.dtype, weight is not None, all_aligned(weight, x, grad))
+        plan = self.norms.back_plans.get(key)
+        return None if plan is None else (plan, x, grad)
+
+    def run(
+        self,
+        plan: Any,
+        grad_output: Any,
+        input: Any,
+        rstd: Any,
+        weight: Any,
+        nd: int,
+        eps: float,
+    ) -> Any:
+        (run, grid, block, sizes, parts_shape, end, inside), x, grad = plan
+        ndarray, dtype = self.ndarray, x.dtype
         out = ndarray(x.shape, dtype)
         if end is None:
             run(grid, block, (grad, x, rstd, NOTHING, out, NOTHING, *sizes))

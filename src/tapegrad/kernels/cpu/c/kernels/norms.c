@@ -23,5 +23,11 @@
 #undef VECTOR
 #undef NAMED
 
-#include "stored_bf16.h"
+#define HALF bf16
+#include "stored_half.h"
+#include "norms_template.h"
+#undef HALF
+
+#define HALF f16
+#include "stored_half.h"
 #include "norms_template.h"

@@ -174,7 +174,7 @@ void NAMED(tg_sgd)(void **p, const int64_t *n, const double *x) {
             f.way = 9;
         }
     }
-    run(p, n, 3, 0.30, NAMED(sgd_part), &f);
+    run(p, n, 3, 0.40, NAMED(sgd_part), &f);
 }
 
 typedef struct { T f0, f1, f2, f3, f5, f6, f7, f8, f9, f10; T f4; int way; } NAMED(adam);
@@ -375,7 +375,7 @@ void NAMED(tg_adam)(void **p, const int64_t *n, const double *x) {
             f.way = 5;
         }
     }
-    run(p, n, 5, 1.30, NAMED(adam_part), &f);
+    run(p, n, 5, 1.05, NAMED(adam_part), &f);
 }
 
 typedef struct { T f0, f1, f2, f3, f4, f6, f7, f8; T f5; int way; } NAMED(rmsprop);
@@ -589,7 +589,7 @@ void NAMED(tg_rmsprop)(void **p, const int64_t *n, const double *x) {
             }
         }
     }
-    run(p, n, 5, 0.80, NAMED(rmsprop_part), &f);
+    run(p, n, 5, 0.90, NAMED(rmsprop_part), &f);
 }
 
 typedef struct { T f0, f1, f2, f3; int way; } NAMED(adagrad);
@@ -638,7 +638,7 @@ void NAMED(tg_adagrad)(void **p, const int64_t *n, const double *x) {
         f.f3 = (T)(x[4]);
         f.way = 1;
     }
-    run(p, n, 3, 1.05, NAMED(adagrad_part), &f);
+    run(p, n, 3, 0.70, NAMED(adagrad_part), &f);
 }
 
 typedef struct { T f0, f1, f2, f3, f4, f5; int way; } NAMED(adadelta);
@@ -697,7 +697,7 @@ void NAMED(tg_adadelta)(void **p, const int64_t *n, const double *x) {
         f.f5 = (T)(x[4]);
         f.way = 1;
     }
-    run(p, n, 4, 1.05, NAMED(adadelta_part), &f);
+    run(p, n, 4, 0.95, NAMED(adadelta_part), &f);
 }
 
 typedef struct { T f0, f1, f2, f4, f5, f6, f7; T f3; int way; } NAMED(adamax);
@@ -764,7 +764,7 @@ void NAMED(tg_adamax)(void **p, const int64_t *n, const double *x) {
         f.f7 = (T)(x[5]);
         f.way = 1;
     }
-    run(p, n, 4, 0.80, NAMED(adamax_part), &f);
+    run(p, n, 4, 0.65, NAMED(adamax_part), &f);
 }
 
 typedef struct { T f0, f1, f2, f3, f4, f5, f6, f7, f9, f10, f11; T f8; int way; } NAMED(nadam);
@@ -882,7 +882,7 @@ void NAMED(tg_nadam)(void **p, const int64_t *n, const double *x) {
             f.way = 2;
         }
     }
-    run(p, n, 4, 1.80, NAMED(nadam_part), &f);
+    run(p, n, 4, 1.10, NAMED(nadam_part), &f);
 }
 
 typedef struct { T f0, f1, f2, f4, f5, f6, f7, f8, f9, f10, f11, f12; T f3; int way; } NAMED(radam);
@@ -1098,7 +1098,7 @@ void NAMED(tg_radam)(void **p, const int64_t *n, const double *x) {
             }
         }
     }
-    run(p, n, 4, 1.80, NAMED(radam_part), &f);
+    run(p, n, 4, 0.95, NAMED(radam_part), &f);
 }
 
 typedef struct { T f0, f1, f2, f3, f4; int way; } NAMED(asgd);
@@ -1180,7 +1180,7 @@ void NAMED(tg_asgd)(void **p, const int64_t *n, const double *x) {
             f.way = 3;
         }
     }
-    run(p, n, 3, 0.30, NAMED(asgd_part), &f);
+    run(p, n, 3, 0.40, NAMED(asgd_part), &f);
 }
 
 typedef struct { T f0, f1, f2, f3, f4; int way; } NAMED(rprop);
@@ -1198,7 +1198,7 @@ static void NAMED(rprop_part)(void *context, int64_t begin, int64_t end) {
                 const T v2 = (v1 > (T)0) ? (T)1 : ((v1 < (T)0) ? (T)-1 : (T)0);
                 const bool v3 = v2 < (T)0;
                 const T v4 = v3 ? (T)0 : v0;
-                const T v5 = step_size[i] * ((v2 == (T)0) ? (T)1 : (v3 ? f.f2 : ((v2 > (T)0) ? f.f1 : v2)));
+                const T v5 = step_size[i] * (v3 ? f.f2 : ((v2 > (T)0) ? f.f1 : ((v2 == (T)0) ? (T)1 : v2)));
                 const T v6 = (v5 < f.f3) ? f.f3 : v5;
                 const T v7 = (v6 > f.f4) ? f.f4 : v6;
                 const T new_p = p[i] + ((((v4 > (T)0) ? (T)1 : ((v4 < (T)0) ? (T)-1 : (T)0)) * (T)-1) * v7);
@@ -1221,5 +1221,5 @@ void NAMED(tg_rprop)(void **p, const int64_t *n, const double *x) {
     f.f3 = (T)(x[4]);
     f.f4 = (T)(x[5]);
     f.way = 0;
-    run(p, n, 4, 0.30, NAMED(rprop_part), &f);
+    run(p, n, 4, 0.50, NAMED(rprop_part), &f);
 }

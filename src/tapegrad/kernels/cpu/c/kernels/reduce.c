@@ -35,5 +35,11 @@ typedef vector_f64 four_f64;
 #undef FOUR
 #undef NAMED
 
-#include "stored_bf16.h"
+#define HALF bf16
+#include "stored_half.h"
+#include "reduce_template.h"
+#undef HALF
+
+#define HALF f16
+#include "stored_half.h"
 #include "reduce_template.h"

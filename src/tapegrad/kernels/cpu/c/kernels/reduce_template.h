@@ -1,4 +1,4 @@
-/* reduce.c for one type T: sums. Those of bfloat16 are floats. */
+/* reduce.c for one type T: sums. Those of half precision are floats. */
 
 /* Sums of rows, divided by a number. Long rows are cut into pieces.
    p: input, out, place for a double per piece, or NULL: there is one per row; n: rows, width, length

@@ -1,5 +1,13 @@
 /* rows.c for one type: T, with its EXP and LOG. */
 
+/* Whether there is nothing but minus infinity. */
+TG_INLINE int NAMED(is_nothing)(const STORED *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (WIDEN(x[i]) != (T)-INFINITY)
+            return 0;
+    return 1;
+}
+
 /* The sum of the exponentials of x - shift. */
 TG_INLINE double NAMED(sum_of_powers)(const STORED *x, int64_t n, T shift) {
     double sum = 0;

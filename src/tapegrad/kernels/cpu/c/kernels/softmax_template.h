@@ -1,12 +1,4 @@
-/* rows.c for one type: T, with its EXP and LOG; not for bfloat16. */
-
-/* Whether there is nothing but minus infinity. */
-TG_INLINE int NAMED(is_nothing)(const T *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        if (x[i] != (T)-INFINITY)
-            return 0;
-    return 1;
-}
+/* rows.c for one type: T, with its EXP and LOG; not for half precision. */
 
 /* p: input, out; n: rows, width, whether rows of minus infinity become zeros */
 TG_VERSIONS static void NAMED(softmax_rows)(void *context, int64_t begin, int64_t end) {

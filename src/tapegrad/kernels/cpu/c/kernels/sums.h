@@ -31,7 +31,7 @@ TG_INLINE int64_t rows_of(int64_t width, double cost) {
 
 TG_INLINE int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* How rows are stored: as the T that is computed with, unless stored_bf16.h says otherwise.
+/* How rows are stored: as the T that is computed with, unless stored_half.h says otherwise.
    HALFWAY rounds what PyTorch rounds between two steps. */
 #define STORED T
 #define WIDEN(x) (x)

@@ -21,7 +21,7 @@ enum { COMPUTED = -1, NOTHING = -2 }; /* an output that is made; a gradient that
 
 typedef struct {
     PyObject_HEAD tg_program program;
-    int kind[TG_MOST_OPERANDS];   /* of the outputs: TG_F32, TG_F64 or TG_BOOL */
+    int kind[TG_MOST_OPERANDS];   /* of the outputs */
     int given[TG_MOST_OPERANDS];  /* per result: COMPUTED, NOTHING, or the input that it is */
     int results;                  /* computed ones, given ones and None */
     int source[TG_MOST_OPERANDS]; /* of a gradient's inputs: a place in `kept`, -1 the gradient */
@@ -52,6 +52,8 @@ static int kind_of(PyArrayObject *x) {
         return TG_F64;
     case NPY_BOOL:
         return TG_BOOL;
+    case NPY_HALF:
+        return TG_F16;
     default:
         return is_bfloat16(x) ? TG_BF16 : -1;
     }
@@ -93,7 +95,10 @@ static int read_arguments(PyObject *const *args, int count, tg_operand *operands
     return *computed >= 0;
 }
 
-static const int type_of_kind[] = {NPY_FLOAT, NPY_DOUBLE, NPY_BOOL}, size_of_kind[] = {4, 8, 1, 2};
+static int type_of_kind(int kind) {
+    static const int types[TG_KINDS] = {NPY_FLOAT, NPY_DOUBLE, NPY_BOOL, -1, NPY_HALF};
+    return kind == TG_BF16 ? bfloat16 : types[kind];
+}
 
 /* One number that was expanded to a shape, as the gradient of a sum is. */
 static int is_spread(PyArrayObject *x) {
@@ -298,8 +303,7 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
         elements *= (double)shape[d];
     PyObject *made[TG_MOST_OPERANDS];
     for (int o = 0; o < outputs; o++) {
-        int kind = self->kind[o];
-        int type = kind == TG_BF16 ? bfloat16 : type_of_kind[kind];
+        const int kind = self->kind[o], type = type_of_kind(kind);
         PyObject *out = target;
         if (out) {
             PyArrayObject *x = (PyArrayObject *)out;
@@ -327,7 +331,7 @@ static int run(Program *self, PyObject *const *args, int want, PyObject *target,
         dims = 1;
         for (int k = 0; k < inputs + outputs; k++)
             operands[k].stride[0] =
-                k < inputs && (!arrays[k] || is_spread(arrays[k])) ? 0 : size_of_kind[operands[k].kind];
+                k < inputs && (!arrays[k] || is_spread(arrays[k])) ? 0 : tg_size_of_kind[operands[k].kind];
     }
     if (outputs && tg_is_taping() && tape(self, operands, dims, size, arrays, made) < 0) {
         for (int o = 0; o < outputs; o++)
@@ -376,7 +380,7 @@ static int read_constant(tg_program *program, int i, PyObject *said) {
 
 static int only_single(int code) {
     return code == TG_erfinv || code == TG_gelu_value || code == TG_gelu_slope ||
-           code == TG_round16;
+           code == TG_round_bf16 || code == TG_round_f16;
 }
 
 /* As Python says it:
@@ -406,7 +410,7 @@ static int read_program(Program *self, PyObject *said) {
             return -1;
     for (int o = 0; o < program->outputs; o++) {
         self->kind[o] = (int)PyLong_AsLong(PyTuple_GET_ITEM(kinds, o));
-        if (self->kind[o] < TG_F32 || self->kind[o] > TG_BF16 ||
+        if (self->kind[o] < TG_F32 || self->kind[o] >= TG_KINDS ||
             (self->kind[o] == TG_BF16 && bfloat16 < 0))
             return bad_program("an output of a kind that there is not");
     }
@@ -551,7 +555,7 @@ static Program *program_for(PyObject *programs, PyObject *maker, long start,
     return NULL;
 }
 
-/* TG_F32, TG_F64 or TG_BF16: what arrays are; -1: not for us. */
+/* What floats arrays are; -1: not for us. */
 static int kind_of_arrays(PyObject *const *args, Py_ssize_t count) {
     for (Py_ssize_t k = 0; k < count; k++)
         if (PyArray_CheckExact(args[k])) {
@@ -569,8 +573,8 @@ typedef struct {
     PyObject *fallback; /* called with the same arguments */
     PyObject *maker;    /* (kind, attributes, by_value) -> program, None or True */
     PyObject *programs; /* by what is not a number among the attributes */
-    Program *plain[4];  /* without attributes, by kind */
-    int asked[4];
+    Program *plain[TG_KINDS];  /* without attributes, by kind */
+    int asked[TG_KINDS];
     int tensors; /* the arguments in front that are arrays or numbers */
 } Formula;
 
@@ -674,6 +678,21 @@ static PyObject *into(PyObject *callable, PyObject *const *args, Py_ssize_t coun
     return PyBool_FromLong(done);
 }
 
+/* formula.attempt(*args): the result, or None if there is no program for it. */
+static PyObject *attempt(PyObject *callable, PyObject *const *args, Py_ssize_t count) {
+    PyObject *inputs[TG_MOST_OPERANDS], *found[TG_MOST_OPERANDS];
+    int kind;
+    Program *program = find_program((Formula *)callable, args, count, inputs, &kind);
+    if (!program && PyErr_Occurred())
+        return NULL;
+    if (!program || program->results != 1)
+        Py_RETURN_NONE;
+    int done = run(program, inputs, kind, NULL, found);
+    if (done < 0)
+        return NULL;
+    return done ? found[0] : Py_NewRef(Py_None);
+}
+
 /* formula.program(*args): what would be run, or None; for tests. */
 static PyObject *has_program(PyObject *callable, PyObject *const *args, Py_ssize_t count) {
     PyObject *inputs[TG_MOST_OPERANDS];
@@ -716,7 +735,7 @@ static int clear_formula(PyObject *o) {
     Py_CLEAR(self->maker);
     Py_CLEAR(self->fallback);
     Py_CLEAR(self->programs);
-    for (int kind = 0; kind < 4; kind++)
+    for (int kind = 0; kind < TG_KINDS; kind++)
         Py_CLEAR(self->plain[kind]);
     return 0;
 }
@@ -730,6 +749,8 @@ static void dealloc_formula(PyObject *o) {
 static PyMethodDef formula_methods[] = {
     {"into", (PyCFunction)(void (*)(void))into, METH_FASTCALL,
      "into(target, *args): written into target; False where it is not for this"},
+    {"attempt", (PyCFunction)(void (*)(void))attempt, METH_FASTCALL,
+     "attempt(*args): the result of the program, or None where there is none for these"},
     {"has_program", (PyCFunction)(void (*)(void))has_program, METH_FASTCALL,
      "has_program(*args): whether arguments of these kinds are computed by a program"},
     {NULL, NULL, 0, NULL},
@@ -760,8 +781,8 @@ typedef struct {
     PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *maker;    /* (kind, mask, kept, by_value) -> program, None or True */
     PyObject *programs; /* by mask and by what is not a number among the attributes */
-    Program *plain[4][1 << MOST_TENSORS]; /* without attributes, by kind */
-    uint8_t asked[4][1 << MOST_TENSORS];
+    Program *plain[TG_KINDS][1 << MOST_TENSORS]; /* without attributes, by kind */
+    uint8_t asked[TG_KINDS][1 << MOST_TENSORS];
     int first, count; /* where the attributes are in `kept` */
 } Gradients;
 
@@ -780,7 +801,7 @@ static Program *find_gradients(Gradients *self, int kind, long mask, PyObject *k
     gradient_question question = {kind, mask, kept};
     int by_value;
     if (self->count)
-        return program_for(self->programs, self->maker, mask * 4 + kind,
+        return program_for(self->programs, self->maker, mask * TG_KINDS + kind,
                            &PyTuple_GET_ITEM(kept, self->first), self->count, ask_gradients,
                            &question, &by_value);
     if (!self->asked[kind][mask]) {
@@ -881,7 +902,7 @@ static int clear_gradients(PyObject *o) {
     Gradients *self = (Gradients *)o;
     Py_CLEAR(self->maker);
     Py_CLEAR(self->programs);
-    for (int kind = 0; kind < 4; kind++)
+    for (int kind = 0; kind < TG_KINDS; kind++)
         for (int mask = 0; mask < 1 << MOST_TENSORS; mask++)
             Py_CLEAR(self->plain[kind][mask]);
     return 0;

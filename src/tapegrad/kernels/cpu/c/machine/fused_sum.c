@@ -90,12 +90,10 @@ static int again(void *context) {
     return 1;
 }
 
-static int64_t item(int kind) { return kind == TG_F32 ? 4 : kind == TG_F64 ? 8 : kind == TG_BF16 ? 2 : 1; }
-
 /* The step of an operand if all elements are in a row: 0 if it is one number everywhere; -1 if they
    are not. */
 static int64_t step_of(const tg_operand *x, int dims, const int64_t *size) {
-    int64_t step = item(x->kind);
+    int64_t step = tg_size_of_kind[x->kind];
     int is_number = 1, is_row = 1;
     for (int d = dims - 1; d >= 0; d--) {
         if (size[d] == 1)
@@ -104,7 +102,7 @@ static int64_t step_of(const tg_operand *x, int dims, const int64_t *size) {
         is_row &= x->stride[d] == step;
         step *= size[d];
     }
-    return !x->data || is_number ? 0 : is_row ? item(x->kind) : -1;
+    return !x->data || is_number ? 0 : is_row ? tg_size_of_kind[x->kind] : -1;
 }
 
 /* A call of the machine and one of a kernel for sums as one call, on the tape of this thread; 0 if

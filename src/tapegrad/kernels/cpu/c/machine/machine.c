@@ -113,7 +113,6 @@ TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64
 #define ERFINV erfinv_f32
 #define GELU_VALUE gelu_value_f32
 #define GELU_SLOPE gelu_slope_f32
-#define ROUND16 round16_f32
 #define FLOOR floorf
 #define CEIL ceilf
 #define RINT rintf
@@ -158,6 +157,15 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
         d[i] = c;
     }
 }
+static void round_f16_step_f32(float *d, const float *pa, const float *pb, const float *pc, int64_t n) {
+    (void)pb, (void)pc;
+    uint16_t half[64];
+    for (int64_t i = 0; i < n; i += 64) {
+        const int64_t some = n - i < 64 ? n - i : 64;
+        narrow_f16(half, pa + i, some);
+        widen_f16(d + i, half, some);
+    }
+}
 #include "machine_steps.h"
 
 #undef T
@@ -183,7 +191,6 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
 #undef HAS_SHORT_FMOD
 #undef GELU_VALUE
 #undef GELU_SLOPE
-#undef ROUND16
 #undef FLOOR
 #undef CEIL
 #undef RINT
@@ -196,7 +203,8 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
 #define erfinv_step_f64 NULL
 #define gelu_value_step_f64 NULL
 #define gelu_slope_step_f64 NULL
-#define round16_step_f64 NULL
+#define round_bf16_step_f64 NULL
+#define round_f16_step_f64 NULL
 #define T double
 #define SUFFIX step_f64
 #define KIND TG_F64

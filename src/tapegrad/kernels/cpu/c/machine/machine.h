@@ -17,7 +17,7 @@
     X(asin, 1) X(acos, 1) X(atan, 1) X(sinh, 1) X(cosh, 1) X(tanh, 1) X(asinh, 1) X(acosh, 1)      \
     X(atanh, 1) X(sigmoid, 1) X(erf, 1) X(erfc, 1) X(floor, 1) X(ceil, 1) X(rint, 1) X(trunc, 1)   \
     X(sign, 1) X(isnan, 1) X(isinf, 1) X(isfinite, 1) X(not_, 1) X(signbit, 1) X(polynomial, 1)    \
-    X(erfinv, 1) X(gelu_value, 1) X(gelu_slope, 1) X(round16, 1)                                   \
+    X(erfinv, 1) X(gelu_value, 1) X(gelu_slope, 1) X(round_bf16, 1) X(round_f16, 1)                \
     X(add, 2) X(sub, 2) X(mul, 2) X(div, 2) X(maximum, 2) X(minimum, 2) X(fmax, 2) X(fmin, 2)      \
     X(pow, 2) X(fmod, 2) X(atan2, 2) X(hypot, 2) X(copysign, 2) X(lt, 2) X(le, 2) X(gt, 2)         \
     X(ge, 2) X(eq, 2) X(ne, 2) X(and_, 2) X(or_, 2) X(xor_, 2)                                     \
@@ -30,7 +30,8 @@ enum {
         TG_STEP_COUNT
 };
 
-enum { TG_F32, TG_F64, TG_BOOL, TG_BF16 };
+enum { TG_F32, TG_F64, TG_BOOL, TG_BF16, TG_F16, TG_KINDS };
+static const int64_t tg_size_of_kind[TG_KINDS] = {4, 8, 1, 2, 2};
 
 #define TG_MOST_DIMS 8
 #define TG_MOST_OPERANDS 24
@@ -45,7 +46,7 @@ typedef struct {
 
 /* Registers: inputs first, then constants, then outputs, then what is in between. */
 typedef struct {
-    int kind; /* TG_F32 or TG_F64: what is computed in (bfloat16 in float, with round16) */
+    int kind; /* TG_F32 or TG_F64: what is computed in (halves in float, rounded on the way) */
     int inputs, constants, outputs, registers, steps;
     double constant[TG_MOST_CONSTANTS];
     int list[TG_MOST_CONSTANTS]; /* of a constant that is a list: where it begins; else -1 */

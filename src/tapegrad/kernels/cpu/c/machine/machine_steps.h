@@ -73,7 +73,7 @@ UNARY(erfc, LIBM(erfc)(a))
 UNARY(erfinv, ERFINV(a))
 UNARY(gelu_value, GELU_VALUE(a))
 UNARY(gelu_slope, GELU_SLOPE(a))
-UNARY(round16, ROUND16(a))
+UNARY(round_bf16, round_bf16_f32(a))
 #endif
 UNARY(floor, FLOOR(a))
 UNARY(ceil, CEIL(a))
@@ -217,8 +217,8 @@ TG_VERSIONS static void NAMED(spread)(T *d, const T *pa, const T *pb, const T *p
 }
 
 /* Reading: from an operand of any kind and stride to a block. */
-#define READ(kind, S, value)                                                                       \
-    case kind:                                                                                     \
+#define READ(S, value)                                                                             \
+    {                                                                                              \
         if (stride == 0) {                                                                         \
             S v;                                                                                   \
             memcpy(&v, from, sizeof(S));                                                           \
@@ -240,19 +240,30 @@ TG_VERSIONS static void NAMED(spread)(T *d, const T *pa, const T *pb, const T *p
                 d[i] = (value);                                                                    \
             }                                                                                      \
         }                                                                                          \
-        break;
+        break;                                                                                     \
+    }
 
 TG_VERSIONS static void NAMED(read)(T *d, const char *from, int kind, int64_t stride, int64_t n) {
     switch (kind) {
-        READ(TG_F32, float, (T)v)
-        READ(TG_F64, double, (T)v)
-        READ(TG_BOOL, uint8_t, v ? (T)1 : (T)0)
-        READ(TG_BF16, uint16_t, (T)f32_of((uint32_t)v << 16))
+    case TG_F32:
+        READ(float, (T)v)
+    case TG_F64:
+        READ(double, (T)v)
+    case TG_BOOL:
+        READ(uint8_t, v ? (T)1 : (T)0)
+    case TG_BF16:
+        READ(uint16_t, (T)f32_of_bf16(v))
+    case TG_F16:
+        if (KIND == TG_F32 && stride == (int64_t)sizeof(uint16_t)) {
+            widen_f16((float *)d, (const uint16_t *)(const void *)from, n);
+            break;
+        }
+        READ(uint16_t, (T)f32_of_f16(v))
     }
 }
 
-#define WRITE(kind, S, value)                                                                      \
-    case kind:                                                                                     \
+#define WRITE(S, value)                                                                            \
+    {                                                                                              \
         if (stride == (int64_t)sizeof(S)) {                                                        \
             S *s = (S *)to;                                                                        \
             for (int64_t i = 0; i < n; i++) {                                                      \
@@ -266,14 +277,25 @@ TG_VERSIONS static void NAMED(read)(T *d, const char *from, int kind, int64_t st
                 memcpy(to + i * stride, &w, sizeof(S));                                            \
             }                                                                                      \
         }                                                                                          \
-        break;
+        break;                                                                                     \
+    }
 
 TG_VERSIONS static void NAMED(write)(const T *d, char *to, int kind, int64_t stride, int64_t n) {
     switch (kind) {
-        WRITE(TG_F32, float, (float)v)
-        WRITE(TG_F64, double, (double)v)
-        WRITE(TG_BOOL, uint8_t, v != 0)
-        WRITE(TG_BF16, uint16_t, bf16_of((float)v))
+    case TG_F32:
+        WRITE(float, (float)v)
+    case TG_F64:
+        WRITE(double, (double)v)
+    case TG_BOOL:
+        WRITE(uint8_t, v != 0)
+    case TG_BF16:
+        WRITE(uint16_t, bf16_of((float)v))
+    case TG_F16:
+        if (KIND == TG_F32 && stride == (int64_t)sizeof(uint16_t)) {
+            narrow_f16((uint16_t *)(void *)to, (const float *)d, n);
+            break;
+        }
+        WRITE(uint16_t, f16_of((float)v))
     }
 }
 

@@ -13,6 +13,10 @@
 
 #include "tapegrad.h"
 
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
 #define FMA32 __builtin_fmaf
 #define FMA64 __builtin_fma
 
@@ -38,15 +42,64 @@ TG_INLINE uint64_t bits_of_f64(double x) {
 }
 
 /* bfloat16: the upper half of a float. */
+TG_INLINE float f32_of_bf16(uint16_t half) { return f32_of((uint32_t)half << 16); }
 TG_INLINE uint16_t bf16_of(float x) {
     uint32_t bits = bits_of_f32(x);
     uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     return (uint16_t)(x != x ? (bits >> 16 & 0x8000u) | 0x7fc0u : rounded);
 }
-TG_INLINE float round16_f32(float x) {
+TG_INLINE float round_bf16_f32(float x) {
     uint32_t bits = bits_of_f32(x);
     float rounded = f32_of((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
     return x != x ? x : rounded;
+}
+TG_INLINE void widen_bf16(float *restrict to, const uint16_t *restrict from, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = f32_of_bf16(from[i]);
+}
+TG_INLINE void narrow_bf16(uint16_t *restrict to, const float *restrict from, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = bf16_of(from[i]);
+}
+
+/* float16, without branches: the same bits as the instructions of F16C, which `widen_f16` and
+   `narrow_f16` use where the build may. */
+TG_INLINE float f32_of_f16(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, rest = (uint32_t)(half & 0x7fffu) << 13;
+    const uint32_t normal = rest + (112u << 23);
+    const uint32_t tiny = bits_of_f32(f32_of(rest + (113u << 23)) - 0x1p-14f);
+    const uint32_t special = rest | 0x7f800000u | (rest > (31u << 23) ? 0x400000u : 0);
+    return f32_of(sign | (rest >= 31u << 23 ? special : rest < 1u << 23 ? tiny : normal));
+}
+TG_INLINE uint16_t f16_of(float x) {
+    const uint32_t bits = bits_of_f32(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    const uint32_t normal = (rest - (112u << 23) + 0xfffu + (rest >> 13 & 1u)) >> 13;
+    const uint32_t tiny = bits_of_f32(f32_of(rest) + 0.5f) - 0x3f000000u;
+    const uint32_t finite = rest < 113u << 23 ? tiny : normal;
+    const uint32_t nan = 0x7e00u | (rest >> 13 & 0x3ffu);
+    return (uint16_t)(sign | (rest > 255u << 23 ? nan : rest >= 0x477ff000u ? 0x7c00u : finite));
+}
+TG_INLINE float round_f16_f32(float x) { return f32_of_f16(f16_of(x)); }
+
+TG_INLINE void widen_f16(float *restrict to, const uint16_t *restrict from, int64_t n) {
+    int64_t i = 0;
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(to + i,
+                         _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
+#endif
+    for (; i < n; i++)
+        to[i] = f32_of_f16(from[i]);
+}
+TG_INLINE void narrow_f16(uint16_t *restrict to, const float *restrict from, int64_t n) {
+    int64_t i = 0;
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(to + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+    for (; i < n; i++)
+        to[i] = f16_of(from[i]);
 }
 
 /* ------------------------------------------------------------------ float */

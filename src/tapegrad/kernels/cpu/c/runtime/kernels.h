@@ -10,7 +10,8 @@
     X(softmax_f32) X(softmax_f64) X(log_softmax_f32) X(log_softmax_f64) X(softmax_back_f32)        \
     X(softmax_back_f64) X(log_softmax_back_f32) X(log_softmax_back_f64) X(logsumexp_f32)            \
     X(logsumexp_f64) X(softmax_bf16) X(log_softmax_bf16) X(softmax_back_bf16)                      \
-    X(log_softmax_back_bf16) X(widen) X(narrow)
+    X(log_softmax_back_bf16) X(softmax_f16) X(log_softmax_f16) X(softmax_back_f16)                 \
+    X(log_softmax_back_f16) X(widen_bf16) X(narrow_bf16) X(widen_f16) X(narrow_f16)
 
 /* optim.c: optimizers, and what is done to all gradients at once */
 #define TG_OPTIM_KERNELS(X)                                                                        \
@@ -39,7 +40,8 @@
 /* norms.c: layer norm and rms norm */
 #define TG_NORM_KERNELS(X)                                                                         \
     X(layer_norm_f32) X(layer_norm_f64) X(rms_norm_f32) X(rms_norm_f64) X(norm_back_f32)           \
-    X(norm_back_f64) X(layer_norm_bf16) X(rms_norm_bf16) X(norm_back_bf16)
+    X(norm_back_f64) X(layer_norm_bf16) X(rms_norm_bf16) X(norm_back_bf16) X(layer_norm_f16)       \
+    X(rms_norm_f16) X(norm_back_f16)
 
 /* gather.c: rows and elements by their numbers */
 #define TG_GATHER_KERNELS(X)                                                                       \
@@ -49,6 +51,7 @@
 /* reduce.c: sums, variances and running sums */
 #define TG_REDUCE_KERNELS(X)                                                                       \
     X(sum_f32) X(sum_f64) X(sum_bf16) X(sum_columns_f32) X(sum_columns_f64) X(sum_columns_bf16)    \
+    X(sum_f16) X(sum_columns_f16)                                                                  \
     X(spread_f32) X(spread_f64) X(running_f32) X(running_f64) X(recurrence_f32) X(recurrence_f64)
 
 /* extremes.c */

@@ -244,9 +244,10 @@ PyObject *tg_empty(PyObject *self, PyObject *const *args, Py_ssize_t count) {
         PyTuple_GET_SIZE(args[0]) > NPY_MAXDIMS)
         return PyErr_Format(PyExc_TypeError, "a shape and an array are wanted");
     int type = PyArray_TYPE((PyArrayObject *)args[1]);
-    const int half = type >= NPY_USERDEF && PyArray_ITEMSIZE((PyArrayObject *)args[1]) == 2;
+    const int half = type == NPY_HALF ||
+                     (type >= NPY_USERDEF && PyArray_ITEMSIZE((PyArrayObject *)args[1]) == 2);
     if (type != NPY_FLOAT && type != NPY_DOUBLE && type != NPY_BOOL && !half)
-        return PyErr_Format(PyExc_TypeError, "only for float, double, bfloat16 and bool");
+        return PyErr_Format(PyExc_TypeError, "only for float, double, half precision and bool");
     for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(args[0]); d++)
         shape[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[0], d));
     if (PyErr_Occurred())

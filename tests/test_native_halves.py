@@ -1,7 +1,8 @@
-"""Kernels that read and write bfloat16: they compute in float or better, and round once.
+"""Kernels that read and write half precision: they compute in float or better, and round once.
 
 The oracle computes in double. What is found may differ from it by half a unit in the last place of
-bfloat16, and by the few roundings of floats that come before.
+bfloat16, and by the few roundings of floats that come before. What float16 adds to that are its
+conversions; all its kernels are compared with the blocks.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import table
 import tapegrad as tg
 from tapegrad.kernels import cpu
 from test_native import laid_out, run, same, shape_of
@@ -86,6 +88,115 @@ def test_floats_are_rounded_to_even():
     up = (rest > 0x8000) | ((rest == 0x8000) & (down >> 16 & 1 == 1))
     expected = (down >> 16) + up
     np.testing.assert_array_equal(found.view(np.uint16), expected.astype(np.uint16))
+
+
+F16 = np.dtype(np.float16)
+
+
+def test_every_float16_as_float():
+    """By vectors, one by one where elements are apart, and back."""
+    every = np.arange(65536, dtype=np.uint16).view(F16)
+    (found,) = kernel("cast", every, np.dtype(np.float32))
+    np.testing.assert_array_equal(found, every.astype(np.float32))
+    np.testing.assert_array_equal(REGISTRY["neg"].kernel(np.repeat(every, 2)[::2]), -every)
+    np.testing.assert_array_equal(kernel("cast", found, F16)[0], every)
+    nan = np.isnan(every)
+    quiet_bits = every.view(np.uint16)[nan] | 0x200
+    np.testing.assert_array_equal(kernel("cast", found[nan], F16)[0].view(np.uint16), quiet_bits)
+
+
+def test_floats_are_rounded_to_float16():
+    """Halfway between two neighbours and next to that; what becomes infinite, zero, subnormal."""
+    low = np.arange(0x32000000, 0x48000000, 0x2000, dtype=np.uint32)
+    bits = (low[:, None] + np.array([0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF], np.uint32)).ravel()
+    x = np.concatenate([bits, bits | 0x80000000]).view(np.float32)
+    with np.errstate(over="ignore"):
+        expected = x.astype(F16)
+    assert same(kernel("cast", x, F16)[0], expected)
+    for end in range(1, 8):  # what is left of vectors of eight
+        part = x[12288 - end : 12288 + 512]
+        assert same(kernel("cast", part, F16)[0], part.astype(F16))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_kernels_give_what_blocks_give(half, monkeypatch):
+    """Every op with a kernel of its own, on the samples of the op table in half precision."""
+    compared = set()
+
+    def watched(op):
+        own, reference = op.kernel, NUMPY.kernel(op)
+
+        class Watched:
+            def __getattr__(self, name):
+                return getattr(own, name)
+
+            def __call__(self, *args):
+                found = own(*args)
+                if any([getattr(x, "dtype", None) == getattr(tg, half).np for x in args]):
+                    compared.add(op.name)
+                    agree(op.name, found, run(reference, *args))
+                return found
+
+        return Watched()
+
+    for op in REGISTRY.values():
+        if not op.variadic and op.kernel is not NUMPY.kernel(op):
+            monkeypatch.setattr(op, "kernel", watched(op))
+    for name in table.SAMPLED:
+        for index in range(len(table.APIS[name].samples)):
+            args, kwargs, _ = table.draw(name, index, lambda x: as_leaf(x, half))
+            try:
+                made = table.call(name, args, kwargs)
+                outs = [t for t in (made if isinstance(made, (tuple, list)) else [made])]
+                outs = [t for t in outs if isinstance(t, tg.Tensor) and t.requires_grad]
+                tg.autograd.backward(outs, [tg.ones_like(t) for t in outs])
+            except (RuntimeError, TypeError, ValueError):
+                pass  # not of half precision, or no derivative
+    assert len(compared) > 150
+
+
+def as_leaf(array, half):
+    if array.dtype.kind != "f":
+        return tg.tensor(array)
+    return tg.tensor(array.astype(np.float32)).to(getattr(tg, half)).requires_grad_()
+
+
+def agree(name, found, wanted):
+    found = found if isinstance(found, tuple) else (found,)
+    for got, want in zip(found, wanted, strict=True):
+        if got is None:
+            continue
+        got, want = np.asarray(got), np.asarray(want)
+        assert (got.dtype, got.shape) == (want.dtype, want.shape), name
+        a, b = wide(got), wide(want)
+        unit = {2: 2.0**-7 if got.dtype.kind == "V" else 2.0**-10}.get(got.dtype.itemsize, 1e-3)
+        size = max(1.0, np.abs(b[np.isfinite(b)]).max(initial=0))
+        np.testing.assert_allclose(a, b, rtol=1.01 * unit, atol=unit * size / 8, err_msg=name)
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [7, 100])
+def test_numbers_beside_half_precision(half, size):
+    """PyTorch rounds them to half precision, but not those that multiply or divide."""
+    dtype = getattr(tg, half)
+    x = draw(np.random.default_rng(size), size).astype(dtype.np)
+    t, v = tg.tensor(x.astype(np.float32)).to(dtype), x.astype(np.float32)
+    number = np.float32(0.3)
+    c = number.astype(dtype.np).astype(np.float32)
+    for found, exact in (
+        *((t + 0.3, v + c), (t - 0.3, v - c), (0.3 - t, c - v), (t.fmod(0.3), np.fmod(v, c))),
+        *((t * 0.3, v * number), (0.3 * t, v * number), (t / 0.3, v / number)),
+        *((t.abs() ** 0.3, np.abs(v) ** c), (0.3**t, c**v)),
+    ):
+        assert found.dtype is dtype
+        wanted = exact.astype(dtype.np)
+        # A power in another last bit of single precision may be rounded to the other side.
+        assert (found.float().numpy() != wanted.astype(np.float32)).sum() <= np.isnan(exact).sum()
+    assert (tg.tensor([0.3]).to(dtype) == 0.3).all() and not (
+        tg.tensor([0.3]).to(dtype) < 0.3
+    ).any()
 
 
 def test_nan_stays():
