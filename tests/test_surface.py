@@ -222,6 +222,7 @@ def test_traces_are_written(tmp_path):
     (path,) = tmp_path.glob("me.*.pt.trace.json")
     names = [e["name"] for e in json.loads(path.read_text())["traceEvents"]]
     assert names == ["ProfilerStep#1", "aten::exp"]
+    assert {e.key for e in prof.key_averages()} == {"ProfilerStep*", "aten::exp"}
     packed = tmp_path / "trace.json.gz"
     prof.export_chrome_trace(str(packed))
     assert json.loads(gzip.decompress(packed.read_bytes()))["traceEvents"][1]["dur"] > 0
