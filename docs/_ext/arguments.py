@@ -167,4 +167,8 @@ HERE = {
     "Softplus.beta": "how sharp the bend is: larger values come closer to relu",
     "smooth_l1_loss.beta": "the difference below which it is a square",
     "SmoothL1Loss.beta": "the difference below which it is a square",
+    **{
+        f"{name}.stride": "the distance in memory from one element to the next, per dimension"
+        for name in ("as_strided", "as_strided_", "as_strided_scatter", "empty_strided")
+    },
 }
