@@ -48,6 +48,7 @@ MENU = {
     "GPUs": "GPU",
     "Performance": "性能",
     "Compiled training steps": "编译训练步骤",
+    "Higher derivatives": "高阶导数",
     "Distributed training": "分布式训练",
     "Packages made for PyTorch": "为 PyTorch 写的包",
     "Saving, loading, exchange": "保存、读取、交换",
