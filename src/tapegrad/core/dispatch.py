@@ -262,7 +262,7 @@ def run_on_arrays(
             if not missing and not (op.numbers and isinstance(t, NUMBERS)):
                 at = 0 if op.variadic else len(arrays)
                 raise must_be_tensor(op.name, op.tensors[at], at + 1, t)
-            if type(t) is int:
+            if type(t) is int and arrays:
                 dtypes.scalar_dtype(t)  # refuses what neither int64 nor uint64 holds
             arrays.append(t)
         bit <<= 1

@@ -209,6 +209,8 @@ def innermost(tensors: tuple[Any, ...]) -> Level:
 def push(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
     """`apply` with duals among the tensors."""
     level = innermost(tensors)
+    if level.expansion is not None:
+        return level.expansion.push(op, tensors, attrs, watch)
     tangents = [tangent_of(t, level) if isinstance(t, TensorBase) else None for t in tensors]
     with stripped(tensors, level):
         result = apply(op, tensors, attrs, watch)

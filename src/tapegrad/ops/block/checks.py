@@ -50,13 +50,18 @@ def common(*values: Any) -> dtypes.dtype:
 def as_number(function: str, argument: str, value: Any, run: Any = None) -> Any:
     """A number, or that in a 0-d tensor without history; `run` tells the in-place form apart."""
     if is_number(value):
-        if type(value) is int:
-            dtypes.scalar_dtype(value)  # refuses what neither int64 nor uint64 holds
+        refuse_too_big(value)
         return value
     if isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad:
         return value.item()  # type: ignore[attr-defined]
     name = f"{function}_" if run is write else function
     raise TypeError(f"{name}(): argument '{argument}' must be Number, not {type(value).__name__}")
+
+
+def refuse_too_big(number: Any) -> None:
+    """Refuse an int that neither int64 nor uint64 holds."""
+    if type(number) is int:
+        dtypes.scalar_dtype(number)
 
 
 def refuse_overflow(numbers: Iterable[Any], *operands: Any) -> None:
@@ -135,6 +140,16 @@ def only_bool(function: str, argument: str, position: int, value: Any) -> None:
             f"{function}(): argument '{argument}' (position {position}) must be bool, "
             f"not {type(value).__name__}"
         )
+
+
+def no_size(value: Any, text: str) -> Exception:
+    """The error for what is no size: of a bool tensor PyTorch says something else."""
+    if isinstance(value, TensorBase) and value._array.dtype.kind == "b" and value._array.size == 1:
+        return RuntimeError(
+            "Expected scalar.isIntegral( false) to be true, but got false.  (Could this error "
+            "message be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
+    return TypeError(text)
 
 
 def check_room(size: int) -> None:

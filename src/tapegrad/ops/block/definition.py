@@ -43,6 +43,7 @@ from typing import Any
 from ...core.dispatch import apply, binary, unary
 from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Facts, Op, Rule
 from ...core.rule_functions import RAW, RECORDED
+from ...core.strides import empty_like
 from ...kernels.cpu.backend import HOST
 from .batching import batching_rule
 from .forward_rules import elementwise_jvp, given_jvp, linear_jvp
@@ -224,7 +225,11 @@ def on_copy(block: type[Block]) -> Callable[..., Any]:
 
     @functools.wraps(change)
     def fwd(xp: Any, input: Any, *others: Any) -> Any:
-        out = xp.array(input, order=order, copy=True)
+        if order == "K" and not input.flags.c_contiguous:
+            out = empty_like(xp, input)
+            out[...] = input
+        else:
+            out = xp.array(input, order=order, copy=True)
         change(xp, out, *others)
         return out
 
@@ -322,13 +327,19 @@ def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
     if given is not None:
         names = [*record.tensors, *[f"t_{n}" for n in record.tensors], *record.outs, *record.attrs]
         at = {name: i for i, name in enumerate(names)}
-        places = tuple([at[name] for name in parameter_names(given)[1:]])
+        wanted = parameter_names(given)[1:]
+        record.jvp_reads_outs = any([name in record.outs for name in wanted])
+        places = tuple([at[name] for name in wanted])
         return functools.partial(given_jvp, given, places)
     if not record.differentiable:
         return None
     if record.linear:
+        record.multilinear = not record.variadic
         return functools.partial(linear_jvp, record)
     if record.elementwise and not record.wirtinger:
+        record.jvp_reads_outs = any(
+            [name in record.outs for names in record.needed_by for name in names]
+        )
         return functools.partial(elementwise_jvp, record)
     return None
 

@@ -1,12 +1,10 @@
 /* Fingerprints of arrays, and memory that is not needed for a while: for compiled steps, which
    compare what was there with what is there without keeping it twice. */
 
-#define _GNU_SOURCE
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "module.h"
+#include "platform.h"
 
 #define LANES 8
 
@@ -90,16 +88,9 @@ PyObject *tg_let_go(PyObject *self, PyObject *x) {
     if (!PyArray_CheckExact(x) || !PyArray_CHKFLAGS((PyArrayObject *)x, NPY_ARRAY_OWNDATA) ||
         !PyArray_ISONESEGMENT((PyArrayObject *)x))
         return PyErr_Format(PyExc_TypeError, "let_go: an array that owns its memory is wanted");
-#if defined(MADV_DONTNEED)
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t begin = (uintptr_t)PyArray_DATA((PyArrayObject *)x);
-    const uintptr_t first = (begin + page - 1) / page * page;
     const size_t room = tg_room_of((PyArrayObject *)x); /* huge pages reach beyond the elements */
     const size_t bytes = room ? room : (size_t)PyArray_NBYTES((PyArrayObject *)x);
-    const uintptr_t last = (begin + bytes) / page * page;
-    if (last > first)
-        madvise((void *)first, last - first, MADV_DONTNEED);
-#endif
+    tg_drop_values(PyArray_DATA((PyArrayObject *)x), bytes);
     Py_RETURN_NONE;
 }
 
@@ -123,10 +114,8 @@ PyObject *tg_move_into(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS for (uintptr_t at = begin; at < end;) {
         const uintptr_t next = at / MOVED * MOVED + MOVED < end ? at / MOVED * MOVED + MOVED : end;
         memcpy(target + (at - begin), (const void *)at, next - at);
-#if defined(MADV_DONTNEED)
         if (at % MOVED == 0 && next % MOVED == 0)
-            madvise((void *)at, next - at, MADV_DONTNEED);
-#endif
+            tg_drop_values((void *)at, next - at);
         at = next;
     }
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
