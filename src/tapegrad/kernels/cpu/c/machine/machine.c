@@ -132,7 +132,7 @@ TG_VERSIONS static void sin_step_f32(float *d, const float *pa, const float *pb,
             d[i] = sinf(pa[i]);
         return;
     }
-#pragma GCC ivdep
+    TG_INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         float s, c;
         sincos_f32(pa[i], &s, &c);
@@ -150,7 +150,7 @@ TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb,
             d[i] = cosf(pa[i]);
         return;
     }
-#pragma GCC ivdep
+    TG_INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         float s, c;
         sincos_f32(pa[i], &s, &c);
@@ -199,7 +199,7 @@ static void round_f16_step_f32(float *d, const float *pa, const float *pb, const
 #undef COPYSIGN
 #undef POW
 
-/* Their formulas are as good there. */
+/* No hand-written step in double: programs of doubles use the formulas of these. */
 #define erfinv_step_f64 NULL
 #define gelu_value_step_f64 NULL
 #define gelu_slope_step_f64 NULL
@@ -262,7 +262,7 @@ static void run_rows(const work *w, int64_t first_row, int64_t rows, int64_t beg
     const int64_t wide = end - begin < block ? (end - begin + 15) / 16 * 16 : block;
     const size_t bytes = (size_t)(s->plan.rooms * wide) * (single ? sizeof(float) : sizeof(double));
     char small[SMALL_ROOM] __attribute__((aligned(64)));
-    char *room = bytes <= SMALL_ROOM ? small : aligned_alloc(64, bytes);
+    char *room = bytes <= SMALL_ROOM ? small : tg_scratch(bytes);
     if (room == NULL)
         abort(); /* a quarter of a megabyte at the most */
     if (single)
@@ -270,7 +270,7 @@ static void run_rows(const work *w, int64_t first_row, int64_t rows, int64_t beg
     else
         rows_step_f64(s, w->operands, (double *)room, wide, first_row, rows, begin, end);
     if (room != small)
-        free(room);
+        tg_scratch_back(room);
 }
 
 static void some_rows(void *context, int64_t begin, int64_t end) {
