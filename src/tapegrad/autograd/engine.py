@@ -185,7 +185,7 @@ class Pass:
         self.hand_on(order, node, total, owned, grads)
 
     def is_whole(self) -> bool:
-        """Whether the pass goes everywhere, and not only to the inputs that were named."""
+        """Whether the pass visits the whole graph, not only the paths to the inputs asked for."""
         return self.captures is None and self.only_for is None
 
     def runs(self, order: Order, node: Node) -> bool:

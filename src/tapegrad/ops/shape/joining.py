@@ -541,12 +541,13 @@ class Roll(LinearMove):
                 f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(along)}"
             )
         dims = as_ints("roll", "dims", 2, tuple(along))
+        moves = as_ints("roll", "shifts", 1, tuple(moves))
         if not input._array.size:
             return run(Roll, (input,), (0, None))  # PyTorch looks no further
         if not input._array.ndim:
             raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
         found = tuple([wrap_dim(d, input._array.ndim) for d in dims])
-        return run(Roll, (input,), (as_ints("roll", "shifts", 1, tuple(moves)), found))
+        return run(Roll, (input,), (moves, found))
 
     def batch(F, size, batched, input, shifts, dims):
         if dims is None:

@@ -1,6 +1,6 @@
 /* conv.c for one type T: outputs. */
 
-/* What a task computes with, for one block of features. */
+/* The arguments of a task, for one block of features. */
 typedef struct {
     const int64_t *g, *offset, *steps; /* steps of the output per channel, plane, row and column */
     const unit_t *unit;

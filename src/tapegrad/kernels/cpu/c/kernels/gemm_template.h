@@ -184,7 +184,7 @@ static void NAMED(panels_of_b)(void *context, int64_t begin, int64_t end) {
         NAMED(pack_panel)(g, p, (T *)g->packed + p * PANEL * g->deep);
 }
 
-/* The rows of a tile come into the second cache. */
+/* Prefetch the rows of a tile into the second-level cache. */
 TG_INLINE void NAMED(fetch_rows)(const tg_matrices *g, int64_t t) {
     const int64_t count = NAMED(first_row)(g, t + 1) - NAMED(first_row)(g, t);
     const T *from = NAMED(rows_of_a)(g, t);

@@ -208,6 +208,18 @@ static PyArrayObject *laid_for_us(PyArrayObject *x, matrix *found) {
     return copy;
 }
 
+/* Whether the rows of all matrices of a stack follow each other evenly; then it is one matrix. */
+static int is_one_matrix(PyArrayObject *a, product *p) {
+    const int64_t next = PyArray_STRIDE(a, 0), item = PyArray_ITEMSIZE(a);
+    if (p->a.turn != AS_IS || next % item)
+        return 0;
+    if (p->m == 1 && next >= p->k * item) {
+        p->a.step = next / item;
+        return 1;
+    }
+    return next == p->m * p->a.step * item;
+}
+
 static PyObject *computed(product *p, int64_t stack, PyArrayObject *a, PyArrayObject *b,
                           PyArrayObject *row) {
     const int dims = PyArray_NDIM(a);
@@ -221,6 +233,11 @@ static PyObject *computed(product *p, int64_t stack, PyArrayObject *a, PyArrayOb
         p->batch[0] = PyArray_STRIDE(a, 0);
         p->batch[1] = PyArray_STRIDE(b, 0);
         p->batch[2] = PyArray_STRIDE((PyArrayObject *)out, 0);
+        /* One right factor for the whole stack: one product instead of many narrow ones. */
+        if (stack > 1 && !p->batch[1] && is_one_matrix(a, p)) {
+            p->m *= stack;
+            stack = 1;
+        }
     }
     whole w = {.p = *p, .stack = stack, .row = row ? PyArray_BYTES(row) : NULL};
     PyObject *kept[] = {(PyObject *)a, (PyObject *)b, (PyObject *)row, out};

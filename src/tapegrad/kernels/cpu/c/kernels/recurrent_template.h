@@ -30,7 +30,7 @@ TG_VERSIONS static void NAMED(lstm_rows)(void *context, int64_t begin, int64_t e
     for (int64_t s = 0; s < steps; s++) {
         const step now = walk[s];
         const int64_t stop = lesser(now.count, end);
-        /* Sequences that go on, and those that begin. */
+        /* Sequences [begin, known) have a state from the last step; the others begin here. */
         const int64_t known = lesser(stop, last.count);
         T *gate = gates + now.first * wide;
         NAMED(add_states)(begin, known, stop, width, wide, last, out, hx, weight, 1, gate, wide);

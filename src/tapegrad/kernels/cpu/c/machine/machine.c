@@ -199,7 +199,7 @@ static void round_f16_step_f32(float *d, const float *pa, const float *pb, const
 #undef COPYSIGN
 #undef POW
 
-/* Their formulas are as good there. */
+/* No hand-written step in double: programs of doubles use the formulas of these. */
 #define erfinv_step_f64 NULL
 #define gelu_value_step_f64 NULL
 #define gelu_slope_step_f64 NULL

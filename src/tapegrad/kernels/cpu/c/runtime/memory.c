@@ -39,7 +39,7 @@ static struct {
 
 static PyObject *handler;
 
-/* What is mapped for so many bytes; 0: more than there can be. */
+/* The size of the mapping for so many bytes; 0: larger than any address space. */
 static size_t mapped(size_t size) {
     size_t page = size >= HUGE_FROM ? HUGE_PAGE : size >= PAGE_FROM ? PAGE : FINE;
     return size > (size_t)-1 / 2 ? 0 : (size + HEADER + page - 1) / page * page;
@@ -63,7 +63,7 @@ static void *get_small(size_t bytes, int cleared) {
     return at ? said_small(at, bytes) : NULL;
 }
 
-/* Give back what was kept longest, so many bytes of it or all; the lock is held. */
+/* Give back the oldest kept memory: so many bytes, or all of it. The lock is held. */
 static void drop_oldest(size_t wanted) {
     int gone = 0;
     for (size_t dropped = 0; gone < store.count && dropped < wanted; gone++) {
@@ -115,7 +115,7 @@ static void *get_zeros(void *context, size_t count, size_t size) {
     return data ? memset(data, 0, count * size) : NULL;
 }
 
-/* Keep it; when there is too much, what was kept longest goes. */
+/* Keep freed memory for reuse; above the limit, the oldest is given back. */
 static void give_back(void *context, void *data, size_t unused) {
     (void)context, (void)unused;
     if (!data)
@@ -280,7 +280,7 @@ PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Py_END_ALLOW_THREADS return made;
 }
 
-/* From here on, in this context of Python's, NumPy's own arrays come from here too. */
+/* From now on NumPy allocates its arrays here too, in the current contextvars context. */
 PyObject *tg_use_memory(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
     PyObject *before = PyDataMem_SetHandler(handler);
@@ -299,7 +299,7 @@ static void shrink(size_t limit) {
     }
 }
 
-/* How much is kept for reuse; 0 gives everything back. */
+/* Set how many bytes are kept for reuse; 0 gives everything back. */
 PyObject *tg_keep_memory(PyObject *self, PyObject *limit) {
     (void)self;
     Py_ssize_t bytes = PyLong_AsSsize_t(limit);

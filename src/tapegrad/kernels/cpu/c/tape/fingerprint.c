@@ -16,7 +16,7 @@ static uint64_t mixed(uint64_t h) {
 
 enum { NO_FLOATS, HALVES, BRAINS, SINGLES, DOUBLES };
 
-/* Any NaN is as good as another: a sign may come to it on other ways. */
+/* NaNs count as equal: their signs may differ between ways to compute the same value. */
 #define WITH_ONE_NAN(type, infinity, nan)                                                          \
     {                                                                                              \
         type parts[LANES * 8 / sizeof(type)];                                                      \
@@ -82,8 +82,7 @@ PyObject *tg_fingerprint(PyObject *self, PyObject *x) {
 }
 
 /* let_go(x): give the pages of an array back to the system: its values are not needed any more. The
-   place stays; what is behind it, all but the ends, is the system's until something is written
-   there again. */
+   addresses stay valid; whole pages belong to the system until they are written again. */
 PyObject *tg_let_go(PyObject *self, PyObject *x) {
     (void)self;
     if (!PyArray_CheckExact(x) || !PyArray_CHKFLAGS((PyArrayObject *)x, NPY_ARRAY_OWNDATA) ||
@@ -98,8 +97,8 @@ PyObject *tg_let_go(PyObject *self, PyObject *x) {
 #define MOVED ((uintptr_t)2 << 20) /* bytes at a time: a huge page */
 
 /* move_into(to, from): the values of an array that nobody needs any more, in the memory of another
-   one that lies alike. What is behind the first is given back on the way, so that there is never
-   memory for both. */
+   one with the same strides. Pages of the first are given back while they are copied, so that both
+   are never in memory as a whole. */
 PyObject *tg_move_into(PyObject *self, PyObject *args) {
     (void)self;
     PyArrayObject *to, *from;
