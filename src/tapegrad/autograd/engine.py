@@ -127,8 +127,8 @@ class Pass:
                 self.visit_watched(order, node, total, pending.owned)
         elif not node._is_leaf:
             grads = self.pull(node, total)
-            if node._hooks is not None:  # made by an unpack hook of the node's values
-                grads = node._hooks.after(node, grads, total, self.record)
+            if pending.node._hooks is not None:  # made by an unpack hook of the node's values
+                grads = pending.node._hooks.after(node, grads, total, self.record)
             self.hand_on(order, node, total, pending.owned, grads)
         elif total is not None:
             accumulate(node, total, self.record, pending.owned, self.caller)

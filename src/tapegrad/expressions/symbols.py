@@ -277,6 +277,33 @@ def only_of_truths(name: str) -> Callable[..., Expression]:
     return rule
 
 
+def log_sum(maker: Maker, a: Expression, b: Expression, power: str, of_two: float) -> Expression:
+    """The logarithm of the sum of two powers; `of_two` is that of two."""
+    apply = maker.apply
+    gap = apply("abs", apply("sub", a, b))
+    rest = apply("log1p", apply(power, apply("neg", gap)))
+    rest = apply("mul", rest, maker.number(of_two / math.log(2.0)))
+    apart = apply("add", apply("maximum", a, b), rest)
+    same = apply("add", a, maker.number(of_two))
+    return apply("select", apply("eq", a, b), same, apart)
+
+
+def floor_divide(maker: Maker, a: Expression, b: Expression) -> Expression:
+    """As NumPy: from the remainder, so that it fits to that."""
+    apply, zero, one = maker.apply, maker.number(0.0), maker.number(1.0)
+    rest = apply("fmod", a, b)
+    whole = apply("div", apply("sub", a, rest), b)
+    signs = apply("xor_", apply("lt", b, zero), apply("lt", rest, zero))
+    below = apply("and_", apply("ne", rest, zero), signs)
+    whole = apply("select", below, apply("sub", whole, one), whole)
+    down = apply("floor", whole)
+    far = apply("gt", apply("sub", whole, down), maker.number(0.5))
+    down = apply("select", far, apply("add", down, one), down)
+    quotient = apply("div", a, b)
+    down = apply("select", apply("ne", whole, zero), down, apply("copysign", zero, quotient))
+    return apply("select", apply("eq", b, zero), quotient, down)
+
+
 # What NumPy's ufuncs are in primitives.
 UFUNCS: dict[str, Callable[..., Expression]] = {
     **{
@@ -314,6 +341,9 @@ UFUNCS: dict[str, Callable[..., Expression]] = {
         hypot copysign
         """.split()
     },
+    "floor_divide": floor_divide,
+    "logaddexp": lambda maker, a, b: log_sum(maker, a, b, "exp", math.log(2.0)),
+    "logaddexp2": lambda maker, a, b: log_sum(maker, a, b, "exp2", 1.0),
     "positive": lambda maker, x: x,
     "conjugate": lambda maker, x: x,
     "logical_and": of_truths("and_"),

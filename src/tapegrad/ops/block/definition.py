@@ -43,6 +43,7 @@ from typing import Any
 from ...core.dispatch import apply, binary, unary
 from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Facts, Op, Rule
 from ...core.rule_functions import RAW, RECORDED
+from ...core.strides import empty_like
 from ...kernels.cpu.backend import HOST
 from .batching import batching_rule
 from .forward_rules import elementwise_jvp, given_jvp, linear_jvp
@@ -224,7 +225,11 @@ def on_copy(block: type[Block]) -> Callable[..., Any]:
 
     @functools.wraps(change)
     def fwd(xp: Any, input: Any, *others: Any) -> Any:
-        out = xp.array(input, order=order, copy=True)
+        if order == "K" and not input.flags.c_contiguous:
+            out = empty_like(xp, input)
+            out[...] = input
+        else:
+            out = xp.array(input, order=order, copy=True)
         change(xp, out, *others)
         return out
 

@@ -15,6 +15,7 @@ from ...core.late_bound import ON_DEMAND
 from ...core.lazy_conj import memory_behind, plain
 from ...core.modes import MODES, neither_recorded_nor_cast
 from ...core.python_dispatch import dispatches
+from ...core.strides import is_dense, strided
 from ...core.transforms.batched import has_batched
 from ...core.transforms.levels import BATCHES, TANGENTS
 from ...core.warned import warn
@@ -203,6 +204,15 @@ def flatten(values: Any) -> list[TensorBase]:
     return found
 
 
+def lay_out_like(target: TensorBase, array: Any) -> None:
+    """Let an output that was resized have the strides of the result."""
+    if type(array) is not np.ndarray or array.flags.c_contiguous or not is_dense(array):
+        return
+    item = target._array.itemsize
+    strides = tuple([s // array.itemsize * item for s in array.strides])
+    target._array = strided(np, target._array, array.shape, strides)
+
+
 def check_stored(name: str, target: TensorBase, array: Any, refusal: str) -> None:
     """Raise where `array` may not be copied into `target`.
 
@@ -252,5 +262,6 @@ def store(name: str, target: TensorBase, array: Any) -> None:
         from ..copying.resize import resize_in_place
 
         resize_in_place(target, array.shape)
+        lay_out_like(target, array)
     quiet(target._array.__setitem__, ..., array)
     target._version_cell().bump(name)
