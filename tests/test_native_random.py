@@ -10,8 +10,10 @@ import pytest
 from numpy._core._multiarray_umath import __cpu_features__
 
 from tapegrad.kernels import cpu
-from tapegrad.ops.draws import streams, twister
+from tapegrad.ops.creation import ranges
+from tapegrad.ops.draws import rejection, streams, twister
 from tapegrad.ops.draws.twister import Stream
+from tapegrad.ops.random import gamma_kernels
 
 if cpu.KERNELS is None:
     pytest.skip(f"no kernels in C: {cpu.REASON}", allow_module_level=True)
@@ -136,3 +138,37 @@ def test_threads_share_a_stream():
     for thread in together:
         thread.join()
     assert np.array_equal(np.sort(np.concatenate(drawn)), np.sort(Stream(5).words(200_000)))
+
+
+REJECTED = {
+    "poisson": lambda stream, x: rejection.poisson(stream, x * 9),
+    "binomial": lambda stream, x: rejection.binomial(stream, np.floor(x * 20), x / 6),
+    "gamma": lambda stream, x: gamma_kernels.gamma_numbers(stream, x),
+}
+
+
+@pytest.mark.parametrize("ahead", [1, 100, 1 << 16])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", REJECTED)
+def test_numbers_by_rejection(name, dtype, ahead, monkeypatch):
+    """Those of Python, wherever the uniform numbers run out; and what comes after them."""
+    x = np.random.default_rng(1).uniform(0, 5, (40, 9)).astype(dtype)
+    x[0, :4] = 0, 1, 2, 5
+    monkeypatch.setattr(rejection, "MOST_AHEAD", ahead)
+    found, stream = [], Stream(8)
+    for kernels in (cpu.KERNELS, None):
+        monkeypatch.setattr(rejection, "KERNELS", kernels)
+        stream.manual_seed(8)
+        streams.normal(stream, (3,), np.dtype(np.float64))  # leaves an odd one
+        found.append((REJECTED[name](stream, x), stream.next_normal, stream.words(5)))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ranges(dtype, monkeypatch):
+    cases = [(0.0, 1.0, 1000), (-5.0, 0.37, 33), (1e8, 1.0, 70), (10.0, -0.3, 16), (0.1, 0.1, 15)]
+    found = [ranges.steps_from(*case, np.dtype(dtype)) for case in cases]
+    monkeypatch.setattr(ranges, "KERNELS", None)
+    for case, ours in zip(cases, found, strict=True):
+        np.testing.assert_array_equal(ours, ranges.steps_from(*case, np.dtype(dtype)))

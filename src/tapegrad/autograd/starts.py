@@ -183,10 +183,13 @@ def check_seed(root: Any, g: Any, index: int) -> None:
         return
     shape, dtype = facts
     if shape != g._array.shape:
-        raise RuntimeError(
+        raise errors.slips.seed_of_other_shape(
             f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and "
             f"output[{index}] has "
-            f"a shape of torch.Size({list(shape)})."
+            f"a shape of torch.Size({list(shape)}).",
+            root,
+            shape,
+            g._array.shape,
         )
     if isinstance(root, TensorBase) and is_valueless(root) != is_valueless(g):
         raise RuntimeError(
@@ -203,7 +206,7 @@ def check_seed(root: Any, g: Any, index: int) -> None:
 
 
 def asked_by(starts: list[Start]) -> Any:
-    """Where a pass was asked for, what it starts from, and when: what E02 tells later."""
+    """The line, root and time of a backward pass, for the error about a second one (E02)."""
     frame = user_frame(CALLER)
     if frame is None:
         return None

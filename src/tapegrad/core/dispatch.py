@@ -63,7 +63,7 @@ def is_stale(t: TensorBase) -> bool:
 
 
 def is_unrecorded(modes_on: int) -> bool:
-    """Whether all that is on in this thread, of `modes_on` in all, is that nothing is recorded."""
+    """Whether no_grad is the only mode that is on in this thread; `modes_on` counts all of them."""
     return modes_on == STATE.only_unrecorded and not MODES.records
 
 

@@ -11,22 +11,21 @@ COST: dict[str, float] = {
     **dict.fromkeys(
         """
         exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf erfinv gelu_value gelu_slope sin cos
+        tan
         """.split(),
         1.5,
     ),
     **dict.fromkeys(
         """
-        tan asin acos atan sinh cosh asinh acosh atanh erfc pow fmod atan2 hypot
+        asin acos atan sinh cosh asinh acosh atanh erfc pow fmod atan2 hypot
         """.split(),
         10.0,
     ),
     **dict.fromkeys("div sqrt reciprocal".split(), 0.4),
 }
-SLOW_IN_DOUBLE = frozenset(["sin", "cos"])  # the C library's
-SLOW = 10.0
 CHEAP = 0.15
-# Where elements take branches, NumPy computes only what they need: up to here that is slower.
-MOST_FOR_BRANCHES = 20.0
+# What only some elements need is passed over in blocks where none does, if it costs as much.
+WORTH_SKIPPING = 2.0
 # TG_F32, TG_F64, TG_BOOL, TG_BF16, TG_F16
 FLOAT_KIND, DOUBLE_KIND, BOOL_KIND, BFLOAT16_KIND, FLOAT16_KIND = range(5)
 ROUNDINGS = {"round_bf16": BFLOAT16_KIND, "round_f16": FLOAT16_KIND}
@@ -64,6 +63,10 @@ def program(
     # Writing rounds.
     outputs = [e.args[0] if e.name in ROUNDINGS and e.args[0].args else e for e in outputs]
     order = list(in_order(outputs))
+    regions = skippable(order, outputs) if maker.branches else {}
+    order = regrouped(order, regions)
+    first = {id(members[0]): select.args[0] for select, members in regions.values()}
+    last = {id(members[-1]) for _, members in regions.values()}
     numbers = [e for e in order if e.name == "number"]
     lists = list(dict.fromkeys([e.value for e in order if e.name == "polynomial"]))
     list_place = {value: inputs + len(numbers) + i for i, value in enumerate(lists)}
@@ -88,6 +91,8 @@ def program(
     for i, e in enumerate(order):
         if not e.args:
             continue
+        if id(e) in first:
+            steps.append((codes["skip"][0], first_out, place[id(first[id(e)])]))
         operands = [place[id(a)] for a in e.args]
         for a in e.args:
             register = place[id(a)]
@@ -103,10 +108,10 @@ def program(
         place[id(e)] = register
         if e.name == "polynomial":
             operands.append(list_place[e.value])
-            cost += 0.1 * len(e.value)
         steps.append((codes[e.name][0], register, *operands))
-        slow = e.name in SLOW_IN_DOUBLE and inner == DOUBLE_KIND
-        cost += SLOW if slow else COST.get(e.name, CHEAP)
+        cost += cost_of(e)
+        if id(e) in last:
+            steps.append((codes["skipped"][0], first_out, register))
     for o, e in enumerate(outputs):
         if place[id(e)] != first_out + o:
             steps.append((codes["copy"][0], first_out + o, place[id(e)]))
@@ -116,16 +121,58 @@ def program(
         raise TooLarge("more operands than the machine has")
     if sum([1 + len(value) for value in lists]) > MOST_LISTED:
         raise TooLarge("more coefficients than the machine has room for")
-    if maker.branches and cost > MOST_FOR_BRANCHES:
-        raise TooLarge("more work for nothing than it is worth")
     if inner == DOUBLE_KIND and any([e.name in SINGLE for e in order]):
         raise TooLarge("a primitive of single precision in a program of doubles")
     constants = (*[float(e.value) for e in numbers], *lists)
     return inner, tuple(sources), constants, kinds, given, highest, tuple(steps), cost
 
 
+def cost_of(e: Expression) -> float:
+    return COST.get(e.name, CHEAP) + (0.1 * len(e.value) if e.name == "polynomial" else 0.0)
+
+
+Regions = dict[int, tuple[Expression, list[Expression]]]
+
+
+def skippable(order: list[Expression], outputs: list[Expression]) -> Regions:
+    """By select: it and what is computed for its second argument alone, where that is much."""
+    users: dict[int, list[Expression]] = {}
+    for e in order:
+        for a in e.args:
+            users.setdefault(id(a), []).append(e)
+    kept = {id(e) for e in outputs}
+    taken: set[int] = set()
+    regions: Regions = {}
+    for select in reversed(order):
+        if select.name != "select" or id(select) in taken:
+            continue
+        own: set[int] = set()
+        for e in reversed(order):  # users come before what they use
+            if e.args and id(e) not in kept and id(e) not in taken:
+                is_branch = e is select.args[1] and users[id(e)] == [select]
+                if is_branch or all([id(user) in own for user in users[id(e)]]):
+                    own.add(id(e))
+        members = [e for e in order if id(e) in own]
+        if sum([cost_of(e) for e in members]) >= WORTH_SKIPPING:
+            taken |= own
+            regions[id(select)] = select, members
+    return regions
+
+
+def regrouped(order: list[Expression], regions: Regions) -> list[Expression]:
+    """The members of each region one after the other, right before its select."""
+    inside = {id(e) for _, members in regions.values() for e in members}
+    made: list[Expression] = []
+    for e in order:
+        if id(e) not in inside:
+            if id(e) in regions:
+                made += regions[id(e)][1]
+            made.append(e)
+    return made
+
+
 def kind_of(output: Expression, kind: int) -> int:
-    """The dtype of an output: half precision is what was rounded last, in a program of halves."""
+    """The kind of an output: bool or the program's; half only if its last step rounds to it."""
     if output.is_truth:
         return BOOL_KIND
     if kind in (BFLOAT16_KIND, FLOAT16_KIND):

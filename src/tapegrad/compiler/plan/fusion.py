@@ -268,6 +268,9 @@ def joined(calls: list[Call], is_needed: Any, shared: Shared) -> Any:
             registers[first + i] = constant if is_list else maker.number(constant)
         first += len(call.constants)
         for code, out, *args in call.steps:
+            if names[code] in ("skip", "skipped"):
+                maker.branches = True
+                continue
             given = [registers[a] for a in args]
             if names[code] == "polynomial":
                 registers[out] = maker.polynomial(*given)

@@ -22,8 +22,8 @@ def _load() -> tuple[Any, str]:
         raise ValueError(f"TAPEGRAD_NATIVE must be 0, 1 or unset, not {choice!r}")
     if choice == "0":
         return None, "switched off by TAPEGRAD_NATIVE=0"
-    if platform.machine() in ("x86_64", "AMD64") and not (
-        _features.get("AVX2") and _features.get("FMA3")
+    if platform.machine() in ("x86_64", "AMD64") and not all(
+        [_features.get(name) for name in ("AVX2", "FMA3", "F16C")]
     ):
         return None, "the processor has no AVX2"
     try:

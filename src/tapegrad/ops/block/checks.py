@@ -1,4 +1,4 @@
-"""What an op does not take, in PyTorch's words; and small helpers about the dtypes of operands."""
+"""Checks of arguments with PyTorch's messages, and small helpers about dtypes of operands."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def without_complex32() -> NotImplementedError:
 
 
 def not_for(kernel: str, *categories: int) -> Callable[..., None]:
-    """A guard: the op's inner loop, by PyTorch's name for it, lacks these categories."""
+    """Make a guard that refuses these dtype categories, in PyTorch's words for its inner loop."""
 
     def guard(*values: Any) -> None:
         if max([category(v) for v in values if v is not None]) in categories:
@@ -127,7 +127,7 @@ def only_wide(kernel: str) -> Callable[..., None]:
 
 
 def only_tensors(function: str, run: Any = None, **arguments: Any) -> None:
-    """Numbers may not stand in for these arguments; `run` is set when the in-place method asks."""
+    """Refuse numbers for arguments that must be tensors; `run` is set for the in-place method."""
     for position, (name, value) in enumerate(arguments.items(), 0 if run else 1):
         if not isinstance(value, TensorBase):
             raise must_be_tensor(f"{function}_" if run else function, name, position, value)

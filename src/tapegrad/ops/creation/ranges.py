@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...core.base import TensorBase
+from ...core.base import F32, F64, TensorBase
 from ...core.rounding import fused
 from ...core.warned import warn
 from ...errors import does_not_fit
+from ...kernels.cpu import KERNELS
 from ..block.definition import api
 from . import arrays as from_data
 from .arguments import checked_device, np_dtype
@@ -156,6 +157,12 @@ def range_values(low: Any, high: Any, by: Any, dtype: Any, kernel: str, xp: Any 
 
 def steps_from(start: float, step: float, count: int, dtype: Any) -> Any:
     """start + i * step. Whole blocks of two vectors start again from a rounded base."""
+    if KERNELS is not None and dtype in (F32, F64) and not KERNELS.has_tape():
+        out = np.empty(count, dtype)
+        KERNELS.KERNELS["steps_f32" if dtype == F32 else "steps_f64"](
+            (out,), (count,), (start, step)
+        )
+        return out
     width = 32 // dtype.itemsize
     small = dtype.itemsize == 2
     if small:  # half precision is computed in single

@@ -8,13 +8,19 @@ import math
 
 import numpy as np
 
+from ...kernels.cpu import KERNELS
 from .checks import round_draws
 from .streams import unit53
 from .twister import Array, Stream
 
+MOST_AHEAD = 1 << 16  # uniform numbers that are made at a time
+
 
 def poisson(stream: Stream, rates: Array) -> Array:
     """torch.poisson: a count for each rate. How many words it takes depends on the words drawn."""
+    found = by_kernel("poisson", stream, 4, rates) if (rates >= 0).all() else None
+    if found is not None:
+        return round_draws(found, rates.dtype, rates.shape)
     draw = Doubles(stream)
     counts = [poisson_count(float(rate), draw) for rate in rates.ravel().tolist()]
     draw.settle()
@@ -23,11 +29,40 @@ def poisson(stream: Stream, rates: Array) -> Array:
 
 def binomial(stream: Stream, count: Array, prob: Array) -> Array:
     """torch.binomial: successes among `count` throws; the two arrays have one shape and dtype."""
+    made = by_kernel("binomial", stream, 4, count, prob)
+    if made is not None:
+        return round_draws(made, count.dtype, count.shape)
     draw = Doubles(stream)
     pairs = zip(count.ravel().tolist(), prob.ravel().tolist(), strict=True)
     found = [binomial_count(float(n), float(p), draw) for n, p in pairs]
     draw.settle()
     return round_draws(np.array(found, np.float64), count.dtype, count.shape)
+
+
+def by_kernel(name: str, stream: Stream, each: int, *parameters: Array) -> Array | None:
+    """The same numbers by c/kernels/rejection.c, which takes about `each` words for one.
+
+    None: there are no kernels, or a tape that would replay these uniform numbers.
+    """
+    if KERNELS is None or KERNELS.has_tape():
+        return None
+    given = [np.ascontiguousarray(x, np.float64).ravel() for x in parameters]
+    count = given[0].size
+    out, state = np.empty(count), np.zeros(2, np.int64)
+    odd = np.array(np.nan if stream.next_normal is None else stream.next_normal)
+    mark, used, ready = stream.mark(), 0, np.empty(0)
+    try:
+        while state[0] < count:
+            ready = np.concatenate([ready, unit53(stream, min(count * each, MOST_AHEAD) + 64)])
+            KERNELS.KERNELS[name]((*given, ready, out, state, odd), (count, ready.size))
+            used += int(state[1])
+            ready = ready[state[1] :]
+    finally:  # back to where it was: some of the numbers were not used
+        stream.go_to(mark)
+    stream.words64(used)
+    if name == "gamma":
+        stream.next_normal = None if np.isnan(odd) else float(odd)
+    return out
 
 
 class Doubles:

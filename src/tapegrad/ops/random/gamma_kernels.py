@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..draws.rejection import Doubles
+from ..draws.rejection import Doubles, by_kernel
 from ..draws.twister import Array, Stream
 from ..special.kernels import by_parts
 from ..special.kernels_gamma import digamma
@@ -46,13 +46,16 @@ def gamma_numbers(stream: Stream, shapes: Array) -> Array:
 
     The constants that depend on the shape are rounded to its dtype, as PyTorch's are.
     """
-    draw = Doubles(stream)
-    normal = Normals(stream, draw)
     kind = shapes.dtype.type
     with np.errstate(all="ignore"):
         small = shapes < 1
         exponents = np.where(small, kind(1) / shapes, kind(0))
         d = np.where(small, shapes + kind(1), shapes) - kind(THIRD)
+    found = by_kernel("gamma", stream, 4, shapes, exponents, d)
+    if found is not None:
+        return found.reshape(shapes.shape)
+    draw = Doubles(stream)
+    normal = Normals(stream, draw)
     rows = zip(shapes.ravel().tolist(), exponents.ravel().tolist(), d.ravel().tolist(), strict=True)
     made = [gamma_number(*row, draw, normal) for row in rows]
     draw.settle()

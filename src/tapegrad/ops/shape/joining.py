@@ -12,7 +12,7 @@ from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
 from ...core.python_dispatch import read_values
-from ...core.strides import channels_last
+from ...core.strides import channels_last, empty_like
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
 from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
@@ -446,6 +446,13 @@ def checked_repeats(times: Any) -> Any:
 # ---------------------------------------------------------------------- moving
 
 
+def flipped(xp: Any, x: Any, dims: Any) -> Any:
+    """A flipped copy, laid out as a copy of `x` is."""
+    out = empty_like(xp, x)
+    out[...] = xp.flip(x, dims)
+    return out
+
+
 @op
 class Flip(LinearMove):
     """flip(input, *dims) -> Tensor: the order of the elements reversed along `dims`.
@@ -462,7 +469,7 @@ class Flip(LinearMove):
     dims = ("dims",)
 
     def fwd(xp, input, dims):
-        return xp.flip(input, dims).copy(order="K")
+        return flipped(xp, input, dims)
 
     def d_input(F, grad, dims):
         return F.flip(grad, dims)
@@ -574,8 +581,8 @@ class Rot90(LinearMove):
         if k == 0:
             return input.copy()
         if k == 2:
-            return xp.flip(input, dims).copy(order="K")
-        turned = xp.flip(input, b if k == 1 else a).copy(order="K")
+            return flipped(xp, input, dims)
+        turned = flipped(xp, input, b if k == 1 else a)
         return xp.swapaxes(turned, a, b)
 
     def d_input(F, grad, k, dims):

@@ -16,7 +16,6 @@ const int tg_step_widths[] = {
 #undef X
 };
 
-TG_INLINE float exp2_f32(float x) { return (float)exp_f64((double)x * 0x1.62e42fefa39efp-1); }
 TG_INLINE float log2_f32(float x) { return (float)(log_f64((double)x) * 0x1.71547652b82fep0); }
 TG_INLINE float log10_f32(float x) { return (float)(log_f64((double)x) * 0x1.bcb7b1526e50ep-2); }
 
@@ -40,6 +39,8 @@ typedef struct {
     void *listed; /* coefficients, as floats or doubles */
     int onces, eaches, rooms, registers;
 } plan;
+
+#define NO_REGISTER 255 /* TG_MOST_REGISTERS is less */
 
 /* Where a plan is made. */
 typedef struct {
@@ -90,6 +91,12 @@ TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64
 /* Nanoseconds an element: less than that leaves no time for more than the processor fetches anyway. */
 #define WORTH_FETCHING 2.0
 
+/* No loops: they say how a plan is gone through. */
+#define skip_step_f32 NULL
+#define skipped_step_f32 NULL
+#define skip_step_f64 NULL
+#define skipped_step_f64 NULL
+
 #define T float
 #define SUFFIX step_f32
 #define KIND TG_F32
@@ -121,42 +128,32 @@ TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64
 #define COPYSIGN copysignf
 #define POW powf
 
-TG_VERSIONS static void sin_step_f32(float *d, const float *pa, const float *pb, const float *pc,
-                                int64_t n) {
-    (void)pb, (void)pc;
-    int far = 0;
-    for (int64_t i = 0; i < n; i++)
-        far |= !(fabsf(pa[i]) <= TRIG_LIMIT);
-    if (far) {
-        for (int64_t i = 0; i < n; i++)
-            d[i] = sinf(pa[i]);
-        return;
+/* Those of large numbers are the C library's, element by element. */
+#define limit_f32 TRIG_LIMIT_F32
+#define limit_f64 TRIG_LIMIT_F64
+#define FAR_OR_NEAR(name, kind, T, fabs, far_function)                                             \
+    TG_VERSIONS static void name##_step_##kind(T *d, const T *pa, const T *pb, const T *pc,        \
+                                               int64_t n) {                                        \
+        (void)pb, (void)pc;                                                                        \
+        int far = 0;                                                                               \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            far |= !(fabs(pa[i]) <= limit_##kind);                                  \
+        if (far) {                                                                                 \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                d[i] = fabs(pa[i]) <= limit_##kind ? name##_##kind(pa[i])           \
+                                                                  : far_function(pa[i]);           \
+            return;                                                                                \
+        }                                                                                          \
+        TG_INDEPENDENT for (int64_t i = 0; i < n; i++) d[i] = name##_##kind(pa[i]);                \
     }
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) {
-        float s, c;
-        sincos_f32(pa[i], &s, &c);
-        d[i] = pa[i] == 0 ? pa[i] : s;
-    }
-}
-TG_VERSIONS static void cos_step_f32(float *d, const float *pa, const float *pb, const float *pc,
-                                int64_t n) {
-    (void)pb, (void)pc;
-    int far = 0;
-    for (int64_t i = 0; i < n; i++)
-        far |= !(fabsf(pa[i]) <= TRIG_LIMIT);
-    if (far) {
-        for (int64_t i = 0; i < n; i++)
-            d[i] = cosf(pa[i]);
-        return;
-    }
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) {
-        float s, c;
-        sincos_f32(pa[i], &s, &c);
-        d[i] = c;
-    }
-}
+FAR_OR_NEAR(sin, f32, float, fabsf, sinf)
+FAR_OR_NEAR(cos, f32, float, fabsf, cosf)
+FAR_OR_NEAR(tan, f32, float, fabsf, tanf)
+FAR_OR_NEAR(sin, f64, double, fabs, sin)
+FAR_OR_NEAR(cos, f64, double, fabs, cos)
+#define tan_f64 tan /* the C library's */
+FAR_OR_NEAR(tan, f64, double, fabs, tan)
+
 static void round_f16_step_f32(float *d, const float *pa, const float *pb, const float *pc, int64_t n) {
     (void)pb, (void)pc;
     uint16_t half[64];
@@ -199,7 +196,7 @@ static void round_f16_step_f32(float *d, const float *pa, const float *pb, const
 #undef COPYSIGN
 #undef POW
 
-/* Their formulas are as good there. */
+/* No hand-written step in double: programs of doubles use the formulas of these. */
 #define erfinv_step_f64 NULL
 #define gelu_value_step_f64 NULL
 #define gelu_slope_step_f64 NULL
@@ -231,16 +228,6 @@ static void round_f16_step_f32(float *d, const float *pa, const float *pb, const
 #define COPYSIGN copysign
 #define POW pow
 
-static void sin_step_f64(double *d, const double *pa, const double *pb, const double *pc, int64_t n) {
-    (void)pb, (void)pc;
-    for (int64_t i = 0; i < n; i++)
-        d[i] = sin(pa[i]);
-}
-static void cos_step_f64(double *d, const double *pa, const double *pb, const double *pc, int64_t n) {
-    (void)pb, (void)pc;
-    for (int64_t i = 0; i < n; i++)
-        d[i] = cos(pa[i]);
-}
 #include "machine_steps.h"
 
 /* ------------------------------------------------------------------ the index space */
@@ -262,7 +249,7 @@ static void run_rows(const work *w, int64_t first_row, int64_t rows, int64_t beg
     const int64_t wide = end - begin < block ? (end - begin + 15) / 16 * 16 : block;
     const size_t bytes = (size_t)(s->plan.rooms * wide) * (single ? sizeof(float) : sizeof(double));
     char small[SMALL_ROOM] __attribute__((aligned(64)));
-    char *room = bytes <= SMALL_ROOM ? small : aligned_alloc(64, bytes);
+    char *room = bytes <= SMALL_ROOM ? small : tg_scratch(bytes);
     if (room == NULL)
         abort(); /* a quarter of a megabyte at the most */
     if (single)
@@ -270,7 +257,7 @@ static void run_rows(const work *w, int64_t first_row, int64_t rows, int64_t beg
     else
         rows_step_f64(s, w->operands, (double *)room, wide, first_row, rows, begin, end);
     if (room != small)
-        free(room);
+        tg_scratch_back(room);
 }
 
 static void some_rows(void *context, int64_t begin, int64_t end) {
@@ -404,7 +391,11 @@ void tg_machine(const tg_program *program, const tg_operand *operands, int dims,
 
 enum { ADD, SUB, RSUB, MUL, NEITHER }; /* the first or the second of a pair */
 
-static int reads(const planned *step, int r) { return step->a == r || step->b == r || step->c == r; }
+static int reads(const planned *step, int r) {
+    if (step->code == TG_skipped)
+        return 0;
+    return step->a == r || step->b == r || step->c == r;
+}
 
 /* Whether no later step reads a register. */
 static int is_dead_after(const plan *p, int at, int r) {

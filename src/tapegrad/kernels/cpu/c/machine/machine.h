@@ -10,7 +10,8 @@
 
 #include "tapegrad.h"
 
-/* name, number of operands */
+/* Name, number of operands. What is between `skip` and `skipped` is passed over in blocks where the
+   operand of `skip`, a truth, is false everywhere: what it computes, nobody reads there. */
 #define TG_STEPS(X)                                                                                \
     X(copy, 1) X(neg, 1) X(abs, 1) X(square, 1) X(sqrt, 1) X(reciprocal, 1) X(exp, 1) X(exp2, 1)   \
     X(expm1, 1) X(log, 1) X(log2, 1) X(log10, 1) X(log1p, 1) X(sin, 1) X(cos, 1) X(tan, 1)         \
@@ -18,6 +19,7 @@
     X(atanh, 1) X(sigmoid, 1) X(erf, 1) X(erfc, 1) X(floor, 1) X(ceil, 1) X(rint, 1) X(trunc, 1)   \
     X(sign, 1) X(isnan, 1) X(isinf, 1) X(isfinite, 1) X(not_, 1) X(signbit, 1) X(polynomial, 1)    \
     X(erfinv, 1) X(gelu_value, 1) X(gelu_slope, 1) X(round_bf16, 1) X(round_f16, 1)                \
+    X(skip, 1) X(skipped, 1)                                                                       \
     X(add, 2) X(sub, 2) X(mul, 2) X(div, 2) X(maximum, 2) X(minimum, 2) X(fmax, 2) X(fmin, 2)      \
     X(pow, 2) X(fmod, 2) X(atan2, 2) X(hypot, 2) X(copysign, 2) X(lt, 2) X(le, 2) X(gt, 2)         \
     X(ge, 2) X(eq, 2) X(ne, 2) X(and_, 2) X(or_, 2) X(xor_, 2)                                     \

@@ -4,7 +4,7 @@
 #define PASTE(a, b) PASTE_(a, b)
 #define NAMED(name) PASTE(name, SUFFIX)
 
-#define LOOP _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
+#define LOOP TG_INDEPENDENT for (int64_t i = 0; i < n; i++)
 
 #define UNARY(name, value)                                                                         \
     TG_VERSIONS static void NAMED(name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) { \
@@ -56,7 +56,6 @@ UNARY(log, LOG(a))
 UNARY(log2, LOG2(a))
 UNARY(log10, LOG10(a))
 UNARY(log1p, LOG1P(a))
-UNARY(tan, LIBM(tan)(a))
 UNARY(asin, ARC(asin)(a))
 UNARY(acos, ARC(acos)(a))
 UNARY(atan, ARC(atan)(a))
@@ -130,7 +129,7 @@ BINARY(fmax, (a > b) | (b != b) ? a : b)
 BINARY(fmin, (a < b) | (b != b) ? a : b)
 BINARY(pow, POW(a, b))
 #ifdef SHORT_FMOD
-/* Some elements at a time, all in the same way; those it does not do for are done again. */
+/* A block of elements by the fast formula; those outside of its range are computed again. */
 TG_INLINE void NAMED(fmods)(T *d, const T *pa, const T *pb, int64_t n, int64_t next_a,
                             int64_t next_b) {
     T some[64];
@@ -379,6 +378,12 @@ static void NAMED(make_plan)(tg_prepared *prepared, const tg_operand *operands) 
     for (int s = 0; s < program->steps; s++) {
         const tg_step *step = &program->step[s];
         const int width = tg_step_widths[step->code];
+        if (step->code == TG_skip || step->code == TG_skipped) {
+            if (step->code == TG_skipped || !plan->is_number[at[step->a]])
+                plan->each[plan->eaches++] =
+                    (planned){NULL, NO_REGISTER, at[step->a], 0, 0, step->code};
+            continue;
+        }
         const uint8_t from[3] = {at[step->a], at[step->b], at[step->c]};
         int numbers = 0;
         for (int k = 0; k < width; k++)
@@ -415,7 +420,19 @@ TG_INLINE void NAMED(do_step)(const planned *step, T *const *now, int64_t n) {
     ((NAMED(loop))step->loop)(now[step->out], now[step->a], now[step->b], now[step->c], n);
 }
 
-/* The next block on its way from memory while this one is worked on. */
+/* The step after what is skipped, if no element of the block needs it. */
+static int NAMED(skip_from)(const plan *plan, int k, const T *truths, int64_t n) {
+    T any = 0;
+    for (int64_t i = 0; i < n; i++)
+        any = truths[i] != 0 ? 1 : any;
+    if (any != 0)
+        return k;
+    while (plan->each[k].code != TG_skipped)
+        k++;
+    return k;
+}
+
+/* Prefetch the next block while this one is computed. */
 static void NAMED(fetch)(const T *now) {
     for (int i = BLOCK; i < 2 * BLOCK; i += 64 / (int)sizeof(T))
         __builtin_prefetch(now + i, 0, 2);
@@ -462,7 +479,10 @@ static void NAMED(row)(const tg_prepared *s, const tg_operand *operands, T **now
                     NAMED(fetch)(now[o]);
         }
         for (int k = 0; k < plan->eaches; k++)
-            NAMED(do_step)(&plan->each[k], now, n);
+            if (plan->each[k].loop)
+                NAMED(do_step)(&plan->each[k], now, n);
+            else if (plan->each[k].code == TG_skip)
+                k = NAMED(skip_from)(plan, k, now[plan->each[k].a], n);
         for (int o = 0, k = inputs; o < program->outputs; o++, k++) {
             if (plan->room[first_out + o] < 0)
                 continue;

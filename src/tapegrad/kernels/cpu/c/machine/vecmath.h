@@ -104,8 +104,20 @@ TG_INLINE void narrow_f16(uint16_t *restrict to, const float *restrict from, int
 
 /* ------------------------------------------------------------------ float */
 
-/* e^x = 2^n e^r, |r| <= ln(2)/2; the power of two in two factors, so that subnormal results are
-   rounded once. */
+/* 2^n e^r, |r| <= ln(2)/2, n being in the last bits of `t`; `low` is added to r. The power of two is
+   in two factors, so that subnormal results are rounded once. */
+TG_INLINE float scaled_exp_f32(float t, float r, float low) {
+    float q = 0x1.6a2466p-10f;
+    q = FMA32(q, r, 0x1.1239e2p-7f);
+    q = FMA32(q, r, 0x1.5558f2p-5f);
+    q = FMA32(q, r, 0x1.555492p-3f);
+    q = FMA32(q, r, 0x1.fffffcp-2f);
+    q = FMA32(q, r, 1.0f);
+    float p = FMA32(q, r, 1.0f + low);
+    uint32_t k = bits_of_f32(t), half = k >> 1; /* magic's own bits are shifted out below */
+    float a = f32_of((half << 23) + 0x3f800000u), b = f32_of(((k - half) << 23) + 0x3f800000u);
+    return p * a * b;
+}
 TG_INLINE float exp_f32(float x) {
     const float magic = 0x1.8p23f;
     x = x > 89.0f ? 89.0f : x;
@@ -114,16 +126,15 @@ TG_INLINE float exp_f32(float x) {
     float n = t - magic;
     float r = FMA32(n, -0x1.62e400p-1f, x);
     r = FMA32(n, -0x1.7f7d1cp-20f, r);
-    float q = 0x1.6a2466p-10f;
-    q = FMA32(q, r, 0x1.1239e2p-7f);
-    q = FMA32(q, r, 0x1.5558f2p-5f);
-    q = FMA32(q, r, 0x1.555492p-3f);
-    q = FMA32(q, r, 0x1.fffffcp-2f);
-    q = FMA32(q, r, 1.0f);
-    float p = FMA32(q, r, 1.0f);
-    uint32_t k = bits_of_f32(t), half = k >> 1; /* magic's own bits are shifted out below */
-    float a = f32_of((half << 23) + 0x3f800000u), b = f32_of(((k - half) << 23) + 0x3f800000u);
-    return p * a * b;
+    return scaled_exp_f32(t, r, 0.0f);
+}
+TG_INLINE float exp2_f32(float x) {
+    const float magic = 0x1.8p23f;
+    x = x > 129.0f ? 129.0f : x;
+    x = x < -151.0f ? -151.0f : x;
+    float t = x + magic, f = x - (t - magic);
+    float r = f * 0x1.62e430p-1f;
+    return scaled_exp_f32(t, r, FMA32(f, -0x1.05c610p-29f, FMA32(f, 0x1.62e430p-1f, -r)));
 }
 
 /* log(x / 2^less) = k log(2) + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)); x is normal. */
@@ -208,7 +219,7 @@ TG_INLINE double log_f64(double x) {
     return x != x ? x : r;
 }
 
-/* Of float, in double: what cancels there is far below float's last place. */
+/* For floats, computed in double: its rounding errors are far below float's last place. */
 TG_INLINE float expm1_f32(float x) {
     float y = (float)(exp_f64((double)x) - 1.0);
     return fabsf(x) < 0x1p-24f ? x : y;
@@ -288,8 +299,8 @@ TG_INLINE float exp_below_f32(float x) {
     return x < -87.0f ? 0.0f : p * two;
 }
 
-/* The share of the normal distribution below x, given e = exp(-x^2 / 2): beyond |x| lies e times a
-   polynomial in (3 - |x|) / (3 + |x|). Within 1e-7. */
+/* The share of the normal distribution below x, given e = exp(-x^2 / 2). The tail beyond |x| is e
+   times a polynomial in (3 - |x|) / (3 + |x|). Within 1e-7. */
 TG_INLINE float normal_share_f32(float x, float e) {
     float a = fabsf(x);
     a = a > 20.0f ? 20.0f : a;
@@ -402,9 +413,10 @@ TG_INLINE double log1p_f64(double x) {
 TG_INLINE float sigmoid_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
 TG_INLINE double sigmoid_f64(double x) { return 1.0 / (1.0 + exp_f64(-x)); }
 
-/* Arguments reduced in double: pi/2 in two parts, good up to a billion; the caller does the rest. */
-#define TRIG_LIMIT 1e9f
-TG_INLINE void sincos_f32(float x, float *sine, float *cosine) {
+/* Sine and cosine of the rest after whole quarters of a turn, in double, and how many quarters. Of
+   floats: pi/2 in two parts, good up to a billion, and as many terms as a float needs. */
+#define TRIG_LIMIT_F32 1e9f
+TG_INLINE uint64_t quarters_f32(float x, double *sine, double *cosine) {
     const double magic = 0x1.8p52;
     double t = FMA64((double)x, 0x1.45f306dc9c883p-1, magic);
     double n = t - magic;
@@ -415,17 +427,66 @@ TG_INLINE void sincos_f32(float x, float *sine, float *cosine) {
     a = FMA64(a, zz, -0x1.a00f980000000p-13);
     a = FMA64(a, zz, 0x1.1111080000000p-7);
     a = FMA64(a, zz, -0x1.5555560000000p-3);
-    float sn = (float)FMA64(a * zz, r, r);
+    *sine = FMA64(a * zz, r, r);
     double b = -0x1.2429fe0000000p-22;
     b = FMA64(b, zz, 0x1.a0111c0000000p-16);
     b = FMA64(b, zz, -0x1.6c16b80000000p-10);
     b = FMA64(b, zz, 0x1.5555560000000p-5);
-    float cs = (float)FMA64(b * zz, zz, FMA64(zz, -0.5, 1.0));
-    uint64_t k = bits_of_f64(t);
-    int odd = k & 1;
-    float one = odd ? cs : sn, other = odd ? sn : cs;
-    *sine = (k & 2) ? -one : one;
-    *cosine = ((k + 1) & 2) ? -other : other;
+    *cosine = FMA64(b * zz, zz, FMA64(zz, -0.5, 1.0));
+    return bits_of_f64(t);
+}
+/* Of doubles: three parts, good up to a million, and Taylor's terms. */
+#define TRIG_LIMIT_F64 0x1p20
+TG_INLINE uint64_t quarters_f64(double x, double *sine, double *cosine) {
+    const double magic = 0x1.8p52;
+    double t = FMA64(x, 0x1.45f306dc9c883p-1, magic);
+    double n = t - magic;
+    double first = FMA64(n, -0x1.921fb54442d18p0, x);
+    double r = FMA64(n, -0x1.1a62633145c07p-54, first);
+    double left = FMA64(n, -0x1.1a62633145c07p-54, first - r); /* what rounding left out */
+    left = FMA64(n, 0x1.f1976b7ed8fbcp-110, left);
+    double zz = r * r;
+    double a = 0x1.952c77030ad4ap-49;
+    a = FMA64(a, zz, -0x1.ae7f3e733b81fp-41);
+    a = FMA64(a, zz, 0x1.6124613a86d09p-33);
+    a = FMA64(a, zz, -0x1.ae64567f544e4p-26);
+    a = FMA64(a, zz, 0x1.71de3a556c734p-19);
+    a = FMA64(a, zz, -0x1.a01a01a01a01ap-13);
+    a = FMA64(a, zz, 0x1.1111111111111p-7);
+    a = FMA64(a, zz, -0x1.5555555555555p-3);
+    double b = 0x1.ae7f3e733b81fp-45;
+    b = FMA64(b, zz, -0x1.93974a8c07c9dp-37);
+    b = FMA64(b, zz, 0x1.1eed8eff8d898p-29);
+    b = FMA64(b, zz, -0x1.27e4fb7789f5cp-22);
+    b = FMA64(b, zz, 0x1.a01a01a01a01ap-16);
+    b = FMA64(b, zz, -0x1.6c16c16c16c17p-10);
+    b = FMA64(b, zz, 0x1.5555555555555p-5);
+    *sine = FMA64(a * zz, r, left) + r;
+    double half = 0.5 * zz, whole = 1.0 - half;
+    *cosine = whole + FMA64(b * zz, zz, ((1.0 - whole) - half) - r * left);
+    return bits_of_f64(t);
+}
+
+#define TRIGONOMETRY(T, kind)                                                                      \
+    TG_INLINE T sin_##kind(T x) {                                                                  \
+        double s, c;                                                                               \
+        const uint64_t k = quarters_##kind(x, &s, &c);                                             \
+        const T one = (T)(k & 1 ? c : s);                                                          \
+        return x == 0 ? x : (k & 2) ? -one : one;                                                  \
+    }                                                                                              \
+    TG_INLINE T cos_##kind(T x) {                                                                  \
+        double s, c;                                                                               \
+        const uint64_t k = quarters_##kind(x, &s, &c);                                             \
+        const T one = (T)(k & 1 ? s : c);                                                          \
+        return ((k + 1) & 2) ? -one : one;                                                         \
+    }
+TRIGONOMETRY(float, f32)
+TRIGONOMETRY(double, f64)
+TG_INLINE float tan_f32(float x) {
+    double s, c;
+    const uint64_t k = quarters_f32(x, &s, &c);
+    const double over = k & 1 ? -c : s, under = k & 1 ? s : c;
+    return x == 0 ? x : (float)(over / under);
 }
 
 #endif

@@ -66,6 +66,12 @@
     X(coins_f32) X(coins_f64) X(coins_of_f32) X(coins_of_f64) X(picks_f32) X(picks_f64)            \
     X(normal_f32) X(normal_f64) X(single_f32) X(single_f64) X(libm_exp) X(libm_log1p) X(libm_tan)
 
+/* rejection.c */
+#define TG_REJECTION_KERNELS(X) X(poisson) X(binomial) X(gamma)
+
+/* ranges.c */
+#define TG_RANGE_KERNELS(X) X(steps_f32) X(steps_f64)
+
 /* sort.c */
 #define TG_SORT_KERNELS(X) X(sort_32) X(sort_64)
 
@@ -83,7 +89,7 @@
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
     TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)              \
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
-    TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X)
+    TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)
