@@ -99,7 +99,8 @@ def in_shared_memory(array: Any) -> bool:
 
 def in_new_shared_memory(array: Any) -> Any:
     """A copy of an array, with its strides where it is dense, in memory that processes share."""
-    if any([n > 1 and not s for n, s in zip(array.shape, array.strides, strict=True)]):
+    steps = zip(array.shape, array.strides, strict=True)
+    if array.size and any([n > 1 and not s for n, s in steps]):
         # Expanded: the copy is too.
         once = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
         made = in_new_shared_memory(once)
