@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import pathlib
 import platform
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -100,7 +101,7 @@ class BuildExt(build_ext):
     """Compiles on all cores, says how far it is, and tries what it built.
 
     One core needs two and a half minutes, most of them for the core that mypyc translates; pip
-    shows what is printed here with `-v`.
+    shows what is printed here with `-v`. On Windows clang-cl compiles the kernels.
     """
 
     def finalize_options(self) -> None:
@@ -108,9 +109,22 @@ class BuildExt(build_ext):
         self.parallel = os.cpu_count() or 1
 
     def build_extensions(self) -> None:
-        self.compiler.compile = self.compile_all
         print(f"compiling {len(self.extensions)} extensions with {self.parallel} workers ...")
+        if self.compiler.compiler_type != "msvc":  # which has no method for a single file
+            self.compiler.compile = self.compile_all
+            super().build_extensions()
+            return
+        extensions = self.extensions
+        self.compiler.initialize()
+        before = self.compiler.cc
+        self.compiler.cc = clang_cl()
+        for each in extensions:
+            if each.name == KERNELS:
+                self.build_extension(each)
+        self.compiler.cc = before
+        self.extensions = [each for each in extensions if each.name != KERNELS]
         super().build_extensions()
+        self.extensions = extensions
 
     def compile_all(
         self,
@@ -143,7 +157,7 @@ class BuildExt(build_ext):
     def run(self) -> None:
         super().run()
         is_native = "_PYTHON_HOST_PLATFORM" not in os.environ  # else it is for another machine
-        if os.environ.get("TAPEGRAD_PURE") == "0" and is_native and sys.platform != "win32":
+        if os.environ.get("TAPEGRAD_PURE") == "0" and is_native:
             for each in self.extensions:
                 if each.name == KERNELS:
                     import_kernels(self.get_ext_fullpath(each.name))
@@ -169,15 +183,23 @@ def compiled_extensions() -> list[Any]:
     return [*core, *native_extensions()]
 
 
+def clang_cl() -> str:
+    """Clang in the clothes of Microsoft's compiler, which itself has no vector types."""
+    found = shutil.which("clang-cl")
+    if found is None:
+        raise RuntimeError("the kernels in C need clang-cl on the PATH (it comes with LLVM)")
+    return found
+
+
 def native_extensions() -> list[Any]:
-    """The kernels in C; they need pthreads, and a compiler that talks like GCC."""
-    if sys.platform == "win32":
-        return []
+    """The kernels in C; they need a compiler that talks like GCC."""
     import numpy
 
     flags = list(NATIVE_FLAGS)
     if platform.machine() in ("x86_64", "AMD64"):
         flags.append(X86_BASELINE)
+    if sys.platform == "win32":
+        flags = [f"/clang:{flag}" for flag in flags if flag not in ("-g0", "-fvisibility=hidden")]
     folder = pathlib.Path("src/tapegrad/kernels/cpu/c")
     folders = [path.as_posix() for path in sorted(folder.iterdir()) if path.is_dir()]
     sources = sorted([path.as_posix() for path in folder.rglob("*.c")])
@@ -192,7 +214,7 @@ def native_extensions() -> list[Any]:
             # Built against any NumPy 2, they run on every NumPy 2.
             define_macros=[("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")],
             extra_compile_args=flags,
-            libraries=["m", "pthread"],
+            libraries=[] if sys.platform == "win32" else ["m", "pthread"],
         )
     ]
 

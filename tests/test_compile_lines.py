@@ -211,3 +211,32 @@ def test_random_steps_with_lines_that_are_not_recorded(start: int) -> None:
         assert not wrong, (seed, source, wrong[:3])
         replayed += replays(step) > 0
     assert replayed >= 8
+
+
+def test_the_line_of_an_op_that_differs_in_a_replay():
+    """A number that changes unseen: the next calls are compared op by op, to name the first one."""
+    import ctypes
+
+    number = ctypes.c_double(0.0)
+
+    @tg.compiler.pure
+    def scale():  # it is not
+        number.value += 0.25
+        return number.value
+
+    def work(x):
+        h = x.sin()
+        y = h.cos() * scale()  # here
+        return y.tanh().exp()
+
+    step = tg.compile(work)
+    with pytest.warns(UserWarning) as warned:
+        for _ in range(8):
+            x = tg.randn(3)
+            before = number.value
+            found = step(x)
+            number.value = before
+            tg.testing.assert_close(found, work(x))
+    told = str(warned[0].message)
+    assert "the first op that differs is mul, step 3 of 5" in told and "# here" in told
+    assert len(warned) == 1

@@ -601,37 +601,53 @@ def test_steps_that_used_to_raise(name):
 # ---------------------------------------------------------------------- gradients that are kept
 
 
-@pytest.mark.parametrize("less", [0, 1])
-def test_gradients_that_somebody_keeps_are_not_overwritten(monkeypatch, less):
-    """Also where Python counts fewer references than it used to, as from 3.14 on."""
+@pytest.fixture(params=[-1, 0, 1])
+def less(request, monkeypatch):
+    """Python counts fewer references to what a local variable has, as from 3.14 on; or more."""
     import sys
 
-    from tapegrad.compiler import references
+    from tapegrad.core import references
 
     counted = sys.getrefcount
-    monkeypatch.setattr(sys, "getrefcount", lambda x: counted(x) - 1 - less)
+    monkeypatch.setattr(sys, "getrefcount", lambda x: counted(x) - 1 - request.param)
     references.calibrate()
-    try:
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(30, 30), nn.Tanh(), nn.Linear(30, 3))
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    yield
+    monkeypatch.undo()
+    references.calibrate()
 
-        def step(x):
-            optimizer.zero_grad()
-            loss = model(x).sin().sum()
-            loss.backward()
-            optimizer.step()
-            return loss
 
-        compiled = torch.compile(step)
-        kept = []
-        for i in range(8):
-            compiled(random(i, 4, 30))
-            kept += [(p.grad, p.grad.clone()) for p in model.parameters()]
-        assert all(torch.equal(gradient, values) for gradient, values in kept)
-    finally:
-        monkeypatch.undo()
-        references.calibrate()
+def test_other_counts_of_references(less):
+    """The count that a tensor tells, and memory that only a tensor has, do not depend on it."""
+    from tapegrad.multiprocessing.reductions import in_shared_memory
+
+    a = torch.ones(2, requires_grad=True)
+    assert a._use_count() == 1
+    b = a * 2
+    assert a._use_count() == 2 and b is not None
+    alone, shared = torch.ones(3), torch.ones(3)
+    other = shared.numpy()
+    assert in_shared_memory(alone)[0] is alone._array
+    assert in_shared_memory(shared)[0] is not shared._array and other is not None
+
+
+def test_gradients_that_somebody_keeps_are_not_overwritten(less):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(30, 30), nn.Tanh(), nn.Linear(30, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).sin().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = torch.compile(step)
+    kept = []
+    for i in range(8):
+        compiled(random(i, 4, 30))
+        kept += [(p.grad, p.grad.clone()) for p in model.parameters()]
+    assert all(torch.equal(gradient, values) for gradient, values in kept)
 
 
 # ---------------------------------------------------------------------- the safety net

@@ -319,3 +319,89 @@ def test_windows_far_beyond_the_input():
     assert layer(x).tolist() == [[[32768.0], [32768.0]]]
     F.avg_pool1d(x, 2**30, ceil_mode=True).sum().backward()
     assert torch.allclose(x.grad, torch.full((1, 2, 5), 0.2))
+
+
+# Calls, and what PyTorch 2.13 raises: the class, and how its first line begins.
+REFUSED = [
+    ("torch.ones(2) * 2**64", OverflowError, "int too big to convert"),
+    ("torch.ones(2) > -10**30", OverflowError, "can't convert negative int to unsigned"),
+    ("torch.Tensor.xlogy_(-7, torch.ones(3))", TypeError, ""),
+    ("torch.Tensor.add(2, torch.ones(3))", TypeError, "descriptor 'add' for 'torch._C.TensorBase'"),
+    ("torch.ones(3, 4).tril(1.5)", TypeError, "tril(): argument 'diagonal' (position 1) must be"),
+    ("torch.ones(3, 4).tril_(2**63)", ValueError, "Overflow when unpacking long long"),
+    (
+        "torch.ones(3, 4).transpose(False, 1)",
+        TypeError,
+        "transpose(): argument 'dim0' (position 1)",
+    ),
+    ("torch.ones(3, 4).cumsum(torch.tensor(True))", TypeError, "cumsum(): argument 'dim'"),
+    ("torch.ones(3, 4).mode(0, 1)", TypeError, "mode(): argument 'keepdim'"),
+    (
+        "torch.batch_norm(torch.ones(2, 3), None, None, None, None, 5, 0.1, 0.1, True)",
+        TypeError,
+        "",
+    ),
+    ("torch.empty((torch.tensor(True), 2))", RuntimeError, "Expected scalar.isIntegral( false)"),
+    ("torch.tensor([1]).bitwise_and_(1.5)", RuntimeError, "result type Float can't be cast to the"),
+    ("torch.gt(torch.ones(2, 2) * 1j, torch.ones(3, 4))", RuntimeError, "The size of tensor a (2)"),
+    ("torch.eig(1, 2, 3, 4)", TypeError, "eig() takes from 1 to 2 positional arguments but 4"),
+    ("torch.is_autocast_enabled(3)", TypeError, "is_autocast_enabled(): argument 'device_type'"),
+    (
+        "torch.zeros(2).set_(torch.eye(2).to_sparse())",
+        NotImplementedError,
+        "Could not run 'aten::set_",
+    ),
+    (
+        "torch.zeros(2).set_(torch.zeros(2, device='meta'))",
+        RuntimeError,
+        "Attempted to set the storage",
+    ),
+    (
+        "setattr(torch.zeros(2), 'data', torch.eye(2).to_sparse())",
+        RuntimeError,
+        "Attempted to call",
+    ),
+    (
+        "torch.rnn_tanh(torch.ones(2, 2, 3), torch.ones(1, 2, 2), [], 1, 1, 0.0, 1, 0, 0)",
+        TypeError,
+        "",
+    ),
+    ("torch.nn.GRU(1, 1, 1, 1.5)", TypeError, "bias should be of type bool, got: float"),
+    ("torch.triu_indices(2, 2**63 - 1)", RuntimeError, ""),
+]
+
+
+@pytest.mark.parametrize("call, kind, begins", REFUSED, ids=[row[0] for row in REFUSED])
+def test_wrong_arguments_hear_what_pytorch_says(call, kind, begins):
+    with pytest.raises(kind) as caught:
+        eval(call, {"torch": torch})
+    assert type(caught.value).__mro__[1 if kind is not type(caught.value) else 0] is kind
+    assert str(caught.value).startswith(begins)
+
+
+def test_triangles_of_huge_matrices_are_as_small_as_they_are():
+    assert torch.triu_indices(2**40, 2).tolist() == [[0, 0, 1], [0, 1, 1]]
+    assert torch.tril_indices(2, 2**40).tolist() == [[0, 1, 1], [0, 0, 1]]
+    assert torch.triu_indices(3, 4, -1).tolist() == [
+        [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2],
+        [0, 1, 2, 3, 0, 1, 2, 3, 1, 2, 3],
+    ]
+
+
+def test_nothing_is_written_when_a_later_tensor_of_a_list_is_refused():
+    first, leaf = torch.ones(2), torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        torch._foreach_add_([first, leaf], 1.0)
+    assert first.tolist() == [1, 1] and first._version == 0
+
+
+def test_no_output_is_written_when_another_one_is_refused():
+    values, indices = torch.ones(2), torch.ones(2)
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype long int"):
+        torch.sort(torch.tensor([3.0, 2.0]), out=(values, indices))
+    assert values.tolist() == [1, 1] and values._version == 0
+
+
+def test_shared_memory_of_an_expanded_tensor_has_its_strides():
+    shared = torch.arange(3.0).expand(2, 3).share_memory_()
+    assert shared.stride() == (0, 1) and shared.tolist() == [[0, 1, 2], [0, 1, 2]]

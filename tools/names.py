@@ -64,7 +64,7 @@ REASONS = {
         torch.SUM torch.OperatorInfo torch.sym_* torch.unify_type_list torch.merge_type_* torch.fork
         torch.wait torch.Benchmark* torch.ThroughputBenchmark *.ThroughputBenchmark
         *.throughput_benchmark torch.testing.FileCheck torch.DispatchKey* *.cmake_prefix_path
-        torch.ExcludeDispatchKeyGuard torch.Tag torch.PRIVATE_OPS torch.USE_* torch.FatalError
+        torch.ExcludeDispatchKeyGuard torch.PRIVATE_OPS torch.USE_* torch.FatalError
         *.cpp_backtrace *.get_cpp_backtrace *.flex_attention torch.types.*DispatchKey
         torch.types.py_sym_types *.boolean_dispatch *.BroadcastingList? *.experimental
         *.profiler_legacy

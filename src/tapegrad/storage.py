@@ -99,6 +99,12 @@ def in_shared_memory(array: Any) -> bool:
 
 def in_new_shared_memory(array: Any) -> Any:
     """A copy of an array, with its strides where it is dense, in memory that processes share."""
+    if any([n > 1 and not s for n, s in zip(array.shape, array.strides, strict=True)]):
+        # Expanded: the copy is too.
+        once = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
+        made = in_new_shared_memory(once)
+        strides = [s if n else 0 for s, n in zip(made.strides, array.strides, strict=True)]
+        return np.lib.stride_tricks.as_strided(made, array.shape, strides)
     like = np.empty_like(array)  # NumPy's choice of strides
     memory = SharedMap.of_size(like.nbytes)
     made = np.ndarray(like.shape, like.dtype, memory, 0, like.strides)

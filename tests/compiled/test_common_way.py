@@ -149,3 +149,28 @@ def test_large_gradients_that_add_up() -> None:
         found.append(weight.grad.clone())
     assert torch.allclose(*found, rtol=1e-4, atol=1e-6)
     assert next(iter(function.recordings.values())).replays > 0
+
+
+@pytest.mark.parametrize("mask", ["causal", "bool", "float", "causal and padding"])
+def test_attention_with_a_mask(mask: str) -> None:
+    """The constants that a mask is made of are known in replays: nothing is cut."""
+    torch.manual_seed(0)
+    weight = torch.randn(8, 8, dtype=torch.float64, requires_grad=True)
+
+    def attend(x: Any, seen: Any) -> Any:
+        q = (x @ weight).view(2, 4, 2, 4).transpose(1, 2)
+        if mask == "causal":
+            return F.scaled_dot_product_attention(q, q.sin(), q, is_causal=True).tanh()
+        if mask == "causal and padding":
+            seen = torch.ones(4, 4, dtype=torch.bool).tril() & (seen | torch.eye(4).bool())
+        return F.scaled_dot_product_attention(q, q.sin(), q, attn_mask=seen).tanh()
+
+    compiled = torch.compile(attend, fullgraph=True)
+    for _ in range(7):
+        x, drawn = torch.randn(2, 4, 8, dtype=torch.float64), torch.rand(4, 4)
+        seen = drawn.double() if mask == "float" else drawn > 0.4
+        found, expected = compiled(x, seen), attend(x, seen)
+        torch.testing.assert_close(found, expected)
+        grads = [torch.autograd.grad(y.sin().sum(), weight)[0] for y in (found, expected)]
+        torch.testing.assert_close(*grads)
+    assert "replayed" in torch.compile.explain(compiled)

@@ -16,7 +16,7 @@ from tapegrad.compiler.plan.early_release import Known, Limit
 from tapegrad.kernels.cpu import KERNELS
 
 needs_kernels = pytest.mark.skipif(KERNELS is None, reason="nothing is released without kernels")
-OFTEN = tuple(f"{kind}-" for kind in ("refused", "errors", "draws", "gradients", "models"))
+OFTEN = tuple(f"{kind}-" for kind in ("refused", "errors", "draws", "models"))
 
 
 @pytest.fixture(autouse=True)

@@ -301,3 +301,19 @@ def number_of_threads_set(compile):
         T.set_num_threads(n)
 
     return Trap(f, lambda i: undo(), state=T.get_num_threads, undo=undo)
+
+
+@trap
+def normal_by_parameters(compile):
+    """The result has a history, through which zeros go back."""
+    mean = nn.Parameter(numbers(1))
+    std = nn.Parameter(numbers(2).abs())
+
+    @compile
+    def f(x):
+        return T.normal(work(x) * mean, std.exp()).sin()
+
+    def before(i):
+        mean.grad = std.grad = None
+
+    return Trap(f, before, state=lambda: (mean, std))

@@ -2,6 +2,7 @@
 
     python tests/parity/fuzz.py --programs 20000 --workers 2     prints how many agree
     python tests/parity/fuzz.py --seed 1234 --programs 1         one program, with its lines
+    python tests/parity/fuzz.py --kind sparse                    more lines about one thing
 
 After every line (in half of the programs: at the end) all tensors are compared: values, shapes,
 strides, dtypes, versions, who is a view of whom, who requires grad, the nodes behind them, their
@@ -34,6 +35,7 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from fuzz_functions import functions  # noqa: E402
+from fuzz_kinds import KINDS, KindWriter  # noqa: E402
 from fuzz_lines import VARIABLE, Writer, is_leaf, requires_grad  # noqa: E402
 
 SELF = os.environ.get("TAPEGRAD_PARITY_SELF") == "1"  # PyTorch against itself: a test of this file
@@ -387,10 +389,16 @@ def compare_tensors(
     return None
 
 
+class Kind:
+    """The kind that programs are of; empty: they have all lines alike."""
+
+    name = ""
+
+
 def drawn(seed: int) -> Program:
     """The program of a seed; PyTorch runs along, so that lines can be about what there is."""
     rng = random.Random(seed)
-    writer = Writer(rng)
+    writer = KindWriter(rng, Kind.name) if Kind.name else Writer(rng)
     machine = Machine(torch)
     lines = [writer.leaf(), writer.leaf()]
     for line in lines:
@@ -489,7 +497,9 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--show", type=int, default=20, help="how many disagreements to print")
+    parser.add_argument("--kind", choices=KINDS, default="", help="lines to have more of")
     given = parser.parse_args()
+    Kind.name = given.kind
     seeds = range(given.seed, given.seed + given.programs)
     if given.programs == 1:
         print("\n".join(drawn(given.seed).lines), "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from differences import section
 from known import EVERYDAY, MISSES, OUTSIDE
 
 CHECKS = (
@@ -92,7 +93,7 @@ def page(found: Found) -> str:
         "of an operator allow more, those. *Everyday* operators are those that at least two of a",
         "sample of 35 public programs and libraries call.",
         "",
-        "## Misses",
+        section() + "## Misses",
         "",
     ]
     missed = {

@@ -133,3 +133,33 @@ def complex_values_to_fill_with(torch, log):
     log.raises(lambda: x.index_fill(0, first, 1 + 1j))
     log.raises(lambda: x.index_fill_(0, first, torch.tensor(1 + 1j)))
     log(x, (x * 1j).index_fill_(0, first, 1 + 2j))
+
+
+@program
+def outputs_that_are_resized(torch, log):
+    turned = torch.arange(12.0).view(3, 4).t()
+    images = torch.arange(24.0).view(2, 3, 2, 2).to(memory_format=torch.channels_last)
+    for x in (turned, images, turned[:, ::2], torch.arange(6.0).view(2, 3)):
+        for size in (0, 3):
+            for f in (torch.exp, torch.neg, lambda x, out: torch.add(x, 1, out=out)):
+                out = torch.empty(size)
+                log(tuple(f(x, out=out).stride()), out.sum(), out.untyped_storage().nbytes())
+            out = torch.empty(size, dtype=torch.float64)
+            log(tuple(torch.mul(x, 2, out=out).stride()), out.sum())
+    values, places = torch.empty(0), torch.empty(0, dtype=torch.int64)
+    torch.sort(turned, out=(values, places))
+    log(values, tuple(places.stride()))
+    log(torch.cat([turned, turned], out=torch.empty(0)), torch.mm(turned, turned.t(), out=values))
+
+
+@program
+def flips_fills_and_complex_numbers_of_turned_inputs(torch, log):
+    turned = torch.arange(12.0).view(3, 4).t()
+    cut = torch.arange(30.0).view(5, 6)[1:4, 2:5]
+    spread = torch.ones(1, 3, 1).expand(5, 3, 2)
+    for x in (turned, cut, cut.t(), spread, torch.ones(2, 3).expand(4, 2, 3)):
+        first = torch.tensor([0])
+        found = [x.flip(0), x.flip(-1), x.rot90(), x.index_fill(0, first, 7.0)]
+        log([(tuple(t.stride()), t.sum()) for t in found])
+    for a, b in ((turned, torch.ones(4, 3)), (torch.ones(4, 3), turned), (torch.ones(3), turned)):
+        log(tuple(torch.complex(a, b).stride()), tuple(torch.polar(a, b).stride()))

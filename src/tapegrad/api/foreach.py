@@ -18,6 +18,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..autograd.inplace import refuse
 from ..errors import no_tensor_in_list
 from ..ops.block.definition import APIS
 from . import publish
@@ -44,6 +45,8 @@ class Tensors(list[Any]):
         if name.endswith("_") and not position:
             refuse_bits("conjugate", any([t.is_conj() for t in given]), name)
             refuse_bits("negation", any([t.is_neg() for t in given]), name)
+            for t in given:  # all of them, before one is written
+                refuse(t, False)
         super().__init__(given)
 
 

@@ -400,12 +400,13 @@ def refuse_kinds(
     own = str(error).startswith(f"{api.spoken}{ending}(): ")
     if own and positional_limit(api) >= ANY_NUMBER:
         return  # the schema has a list in the place of arguments one by one
-    if api.python and isinstance(error, (RuntimeError, ValueError)):
+    too_big = isinstance(error, ValueError) and str(error).startswith(TOO_BIG)
+    if api.python and isinstance(error, (RuntimeError, ValueError)) and not too_big:
         return  # a function in Python, which does not compare kinds first
     reason = wrong_kinds(api, args, kwargs, method, ending)
     if reason is None and isinstance(error, MemoryError):
         reason = no_memory(error)
-    if reason is None and isinstance(error, ValueError) and str(error).startswith(TOO_BIG):
+    if reason is None and too_big:
         reason = RuntimeError(f"{api.spoken}{ending}(): Storage size calculation overflowed")
     shapes_first = isinstance(error, NotImplementedError) and api.inplace  # elementwise, mostly
     if reason is None and (

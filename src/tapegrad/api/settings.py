@@ -246,6 +246,7 @@ def get_device_module(device: Any = None) -> Any:
     """
     import tapegrad as tg
 
+    hash(device)
     if not isinstance(device, (str, tg.device, type(None))):
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     kind = tg.device("cpu" if device is None else device).type

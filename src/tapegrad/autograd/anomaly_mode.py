@@ -120,7 +120,7 @@ def line_of(code: Any, lasti: int) -> int:
 class Watch(PerThread):
     """The non-finite values that were seen in this thread."""
 
-    frame: Any = None  # where the last node was made; let go of in backward and with the mode
+    frame: Any = None  # where the last node was made; released in backward and when the mode ends
     calls: list[Any]  # and the calls that led there
     pending: Any = None  # the birth of the op whose node is being made
     run: Any = None  # who asked for the backward pass that `first` belongs to
@@ -135,7 +135,7 @@ WATCH = Watch()
 
 
 def release_frame() -> None:
-    """Let go of the frame that the last node was recorded in."""
+    """Release the frame in which the last node was recorded."""
     WATCH.frame = None
 
 
@@ -168,7 +168,7 @@ def calls_from(frame: Any) -> list[Any]:
 
 
 def check_forward(op: Any, tensors: Any, attrs: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
-    """Look at what an op made; keep the facts if something non-finite is new."""
+    """Check the results of an op; note it if they are the first that are not finite."""
     WATCH.pending = None
     if op.view or op.keeps_finite:
         return
@@ -210,7 +210,7 @@ def guarded(node: Node, total: Any, record: bool) -> Any:
 
 
 def check_gradients(node: Node, total: Any, grads: Any) -> None:
-    """Raise for what is being looked for; remember the first non-finite gradient of a pass."""
+    """Raise for NaN (or infinity) in gradients; note the first non-finite one of a pass."""
     from ..errors import nonfinite
 
     caller = MODES.run.caller

@@ -204,7 +204,7 @@ def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
 
 
 def as_given(inputs: Any, found: tuple[Any, ...]) -> Any:
-    """Gradients as the inputs were given."""
+    """Gradients in a dict if the inputs came as one, else in a tuple."""
     return dict(zip(inputs, found, strict=True)) if type(inputs) is dict else found
 
 

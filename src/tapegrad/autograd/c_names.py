@@ -77,7 +77,7 @@ _autograd = module(
 
 
 class UndefinedGradBackward(Node):
-    """Gives nothing back."""
+    """A node that hands no gradient to its inputs."""
 
     def name(self) -> str:
         return "torch::autograd::UndefinedGradBackward"

@@ -35,7 +35,7 @@ def assign_data(t: Any, value: Any) -> None:
         raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
     if not isinstance(value, TensorBase):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-    if is_valueless(t) != is_valueless(value):
+    if is_valueless(t) != is_valueless(value) or t.layout is not value.layout:  # type: ignore[attr-defined]
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
             "incompatible tensor type."

@@ -99,7 +99,7 @@ def call_of(op: Op, tensors: Any, attrs: Any, watch: Any, execute: Any) -> Call:
 
 
 def above(op: Op, tensors: Any, attrs: Any, watch: Any, mask: int, results: list[Any]) -> None:
-    """Give the results that somebody else made their history."""
+    """Record a node for results that `__torch_dispatch__` returned."""
     recorded = mask and MODES.records and op.differentiable
     if op.view and not any([r is tensors[0] for r in results]):
         look_into(op, tensors[0], attrs, results)
@@ -118,7 +118,7 @@ def above(op: Op, tensors: Any, attrs: Any, watch: Any, mask: int, results: list
 
 
 def look_into(op: Op, source: Any, attrs: Any, results: list[Any]) -> None:
-    """Give views without memory the place that they would have in the memory of their base."""
+    """Give views of tensors without memory the offset that they have in their base."""
     if source._array.dtype.hasobject or not dispatches(source):
         return
     made = op.kernel(source._array, *attrs)
@@ -290,7 +290,7 @@ def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
 def finish_write(
     op: Op, inputs: Any, target: Any, call: Call, name: str, node: Any, mask: int
 ) -> None:
-    """Ask; then count the write, unless memory was written that did, and give it its history."""
+    """Ask for the write, count it if that did not happen below, and record its node."""
     from . import inplace
 
     cell = target._version_cell()

@@ -127,8 +127,8 @@ class Pass:
                 self.visit_watched(order, node, total, pending.owned)
         elif not node._is_leaf:
             grads = self.pull(node, total)
-            if node._hooks is not None:  # made by an unpack hook of the node's values
-                grads = node._hooks.after(node, grads, total, self.record)
+            if pending.node._hooks is not None:  # made by an unpack hook of the node's values
+                grads = pending.node._hooks.after(node, grads, total, self.record)
             self.hand_on(order, node, total, pending.owned, grads)
         elif total is not None:
             accumulate(node, total, self.record, pending.owned, self.caller)
@@ -185,7 +185,7 @@ class Pass:
         self.hand_on(order, node, total, owned, grads)
 
     def is_whole(self) -> bool:
-        """Whether the pass goes everywhere, and not only to the inputs that were named."""
+        """Whether the pass visits the whole graph, not only the paths to the inputs asked for."""
         return self.captures is None and self.only_for is None
 
     def runs(self, order: Order, node: Node) -> bool:

@@ -324,7 +324,7 @@ class Function:
     """
 
     generate_vmap_rule = False
-    clear_saved_tensors_on_access = False  # backward reads them once, and they are let go then
+    clear_saved_tensors_on_access = False  # True: they are released when backward reads them
     boxed_grads_call = False  # backward gets its gradients in one list, from which it may drop them
     _backward_cls: Any = BackwardFunction
 
@@ -493,7 +493,7 @@ def apply_function(cls: Any, args: tuple[Any, ...], in_levels: bool = False) -> 
 
 
 def finished(ctx: Any, made: list[Any], output: Any, recording: bool) -> Any:
-    """The last of a step: what the context keeps, and what the caller gets."""
+    """Finish an application: store what the context keeps, return the outputs."""
     ctx.saved_for_forward = None
     if recording:
         save(ctx, made)

@@ -85,7 +85,7 @@ class Batches:
             return moved[0] if single else moved
 
     def reduced(self, values: Any, dims: Any, wanted: Any) -> tuple[Any, ...]:
-        """Batches where they are wanted: sums where they are not, copies where they are missing."""
+        """Sum gradients over the batch for inputs without one; repeat those that lack the batch."""
         made = []
         for i, (x, dim) in enumerate(zip(values, dims, strict=True)):
             want = wanted[i] if i < len(wanted) else dim

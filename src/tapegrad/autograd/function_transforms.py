@@ -80,7 +80,7 @@ def apply_in_levels(cls: Any, args: tuple[Any, ...]) -> Any:
 
 
 def forward_on_batches(cls: Any, args: tuple[Any, ...]) -> Any:
-    """Forward itself on batched tensors: what autograd's own batches come to."""
+    """Run `forward` on batched tensors themselves, as for is_grads_batched=True."""
 
     def values(ctx: Any) -> Any:
         with no_grad(), forward_set_to(False):

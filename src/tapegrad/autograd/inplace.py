@@ -74,7 +74,7 @@ def write(
 
 
 def any_special(tensors: tuple[Any, ...]) -> int:
-    """Whether dispatch's short ways are not for one of the tensors."""
+    """Whether one of the tensors is more than an array with a history (subclass, meta, …)."""
     special = 0
     for t in tensors:
         if isinstance(t, TensorBase):
@@ -379,7 +379,7 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
 
 
 def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
-    """The kernel of a view, wherever the array is."""
+    """Run the kernel of a view op on an array of any device."""
     if type(array) is STATE.device_type:
         return devices.kernel_of(op)(array, *attrs)
     if type(array) is STATE.meta_type:
@@ -428,7 +428,7 @@ ORDERS = ("<", "<=", ">", ">=")  # their results fit into any dtype
 
 
 def prefer_misfit(op: Op, arrays: list[Any], destination: Any) -> None:
-    """A kernel refused its arguments: that the result would not fit goes before, as in PyTorch."""
+    """After a kernel refused its arguments: raise PyTorch's error about the shape first, if any."""
     shapes = [x.shape for x in arrays if hasattr(x, "shape")]
     if not op.elementwise or not op.dtype_rule or len(shapes) < 2:
         return
@@ -522,7 +522,7 @@ def refuse(target: Any, recording: bool) -> None:
 
 
 def prefer_refusal(target: Any, error: Exception) -> None:
-    """Arguments that do not fit were found first: autograd's own refusal, if any, goes before."""
+    """After an error about arguments: raise autograd's own refusal first, if there is one."""
     if not isinstance(target, TensorBase):
         return
     try:
@@ -634,7 +634,7 @@ def refresh(target: Any) -> None:
 
 
 def look_again(target: Any) -> None:
-    """`refresh` for somebody who asks for the history itself, which grad mode does not change."""
+    """`refresh` whatever the grad mode: for reading `grad_fn`, which no_grad does not change."""
     with grad_set_to(True):
         refresh(target)
 

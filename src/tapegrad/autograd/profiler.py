@@ -103,7 +103,7 @@ def stop_timer(name: str) -> None:
 
 
 def node_done(node: Any, total: Any, grads: Any) -> None:
-    """An observer of the engine: the node that `start_timer` was told of is through."""
+    """Observer of the engine: stop the timer of the node that has just run."""
     end(node.name())
 
 

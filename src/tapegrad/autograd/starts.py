@@ -203,7 +203,7 @@ def check_seed(root: Any, g: Any, index: int) -> None:
 
 
 def asked_by(starts: list[Start]) -> Any:
-    """Where a pass was asked for, what it starts from, and when: what E02 tells later."""
+    """The line, root and time of a backward pass, for the error about a second one (E02)."""
     frame = user_frame(CALLER)
     if frame is None:
         return None

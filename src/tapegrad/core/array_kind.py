@@ -16,7 +16,7 @@ from .strides import Interface, address, memory
 
 
 def out_of_sight(array: Any) -> bool:
-    """Whether nobody can look at the values now: they are on a GPU, or there are none."""
+    """Whether the values cannot be read now: they are on a GPU, or the tensor is on meta."""
     return type(array) is STATE.device_type or type(array) is STATE.meta_type
 
 

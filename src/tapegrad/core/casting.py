@@ -80,7 +80,7 @@ class Cache:
                 self.ready[(id(t), key[1])] = (t._array, cell_of(t).n, array)
 
     def clear(self) -> None:
-        """The outermost block ends."""
+        """At the end of the outermost autocast block: drop the casts, remember what was cast."""
         for first, (t, _) in self.casts.items():
             if t._special != ON_DEVICE:
                 break
@@ -125,7 +125,7 @@ def converted(t: Any, dtype: Any) -> Any:
 
 
 def all_converted(values: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-    """The last one first, as PyTorch does: a backward pass comes to what was cast last first."""
+    """Cast arguments, the last one first, as in PyTorch: the order of nodes follows from it."""
     made = list(values)
     wanted = dtype.np
     for i in range(len(values) - 1, -1, -1):
@@ -190,7 +190,7 @@ def target(rule: Autocast, values: Any) -> Any:
 
 
 def follow() -> None:
-    """Bring what dispatch looks at up to date."""
+    """Copy the autocast settings of this thread to the mode switches that dispatch reads."""
     wanted = [SET.dtype[k] if SET.enabled[k] else None for k in ("cpu", "cuda")]
     set_mode("autocast", None if wanted == [None, None] else tuple(wanted))
 
@@ -232,7 +232,7 @@ class AutocastBlock:
 
 
 class off:
-    """Autocast off for a block, which is short: the process's counters are left alone."""
+    """Autocast off for a short block; cheaper than a mode, as no counter of the process changes."""
 
     __slots__ = ("before",)
 
@@ -243,7 +243,7 @@ class off:
     def __exit__(self, *error: object) -> None:
         if MODES.share.casting:
             MODES.autocast = self.before
-        else:  # another mode was set meanwhile, and counted anew
+        else:  # another mode was set inside, which updated the counters
             set_mode("autocast", self.before)
 
 
@@ -286,7 +286,7 @@ def cast_at_once(t: TensorBase, dtype: Any, simple: bool) -> Any:
 
 
 def cast_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same for an op that some function is made of."""
+    """Cast the operands of an op that a public function calls, if the op has a rule."""
     rule = op.autocast
     if rule is None or MODES.autocast is None:
         return tensors

@@ -43,7 +43,7 @@ class Device:
         return self.capture is not None and bool(self.capture.capturing())
 
     def waited(self) -> None:
-        """The host has waited for the GPU: raise if that found an index out of range."""
+        """Raise if a kernel found an index out of range; called whenever the host has waited."""
         if self.ranges is not None:
             self.ranges.tell()
 
@@ -193,7 +193,7 @@ def memory_order(array: Any) -> tuple[list[int], list[int]]:
 
 
 def where_is(like: Any, array: Any) -> Any:
-    """A NumPy array as one on the device of `like`, an array or a tensor."""
+    """Copy a NumPy array to the device of `like`, an array or a tensor."""
     if STATE.device_type is None and STATE.meta_type is None:
         return array
     found = physical_array(like) if isinstance(like, TensorBase) else like
@@ -311,7 +311,7 @@ def unify(op: Op, arrays: list[Any]) -> Any:
 
 
 def quick_dtype(op: Op, arrays: list[Any]) -> Any:
-    """The dtype of real floats, the widest if they differ; numbers follow. None: think about it."""
+    """The widest dtype of real floats (numbers do not count); None: use the general promotion."""
     found = None
     ranked = False
     for x in arrays:

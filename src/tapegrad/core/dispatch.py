@@ -63,7 +63,7 @@ def is_stale(t: TensorBase) -> bool:
 
 
 def is_unrecorded(modes_on: int) -> bool:
-    """Whether all that is on in this thread, of `modes_on` in all, is that nothing is recorded."""
+    """Whether no_grad is the only mode that is on in this thread; `modes_on` counts all of them."""
     return modes_on == STATE.only_unrecorded and not MODES.records
 
 
@@ -262,7 +262,7 @@ def run_on_arrays(
             if not missing and not (op.numbers and isinstance(t, NUMBERS)):
                 at = 0 if op.variadic else len(arrays)
                 raise must_be_tensor(op.name, op.tensors[at], at + 1, t)
-            if type(t) is int:
+            if type(t) is int and arrays:
                 dtypes.scalar_dtype(t)  # refuses what neither int64 nor uint64 holds
             arrays.append(t)
         bit <<= 1

@@ -61,7 +61,7 @@ class DisableTorchFunction:
 
 
 def watch_class(cls: Any) -> None:
-    """A tensor of a class with its own `__torch_function__` is made: functions have to look."""
+    """Note a class with `__torch_function__`: from now on functions look for it in arguments."""
     if cls not in ASKED_CLASSES and not cls.__module__.startswith("tapegrad."):
         ask_classes(cls)
         watch_attributes()
@@ -97,7 +97,7 @@ def asked_of(args: Any, kwargs: dict[str, Any]) -> list[Any]:
 
 
 def is_watched(args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether somebody wants to answer a call."""
+    """Whether a mode or a class with `__torch_function__` takes part in a call."""
     if WATCHING.modes and not WATCHING.off:
         return True
     return bool(asked_of(args, kwargs))

@@ -1,4 +1,4 @@
-"""How a backward pass adds and copies arrays, by the kind of memory that they are in.
+"""How a backward pass adds and copies gradients: NumPy arrays, GPU arrays, tensors.
 
 The engine adds gradients up inside arrays that nobody else looks at. Whether it may, and how it is
 done, is all that it has to know about where an array lives: `memory_of(array)` answers.

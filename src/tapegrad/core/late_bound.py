@@ -85,7 +85,7 @@ class Profiler:
 
 
 class AnomalyMode:
-    """autograd/anomaly_mode.py: looks at what an op made."""
+    """autograd/anomaly_mode.py: checks the results of each op."""
 
     check_forward: Any = None
     release_frame: Any = None  # () after anomaly mode was switched on or off
@@ -106,7 +106,7 @@ class Gpu:
     arguments: Any = None  # (op, tensors, attrs): all of them on one device, or an error
     run_kernel: Any = None  # (op, arrays, attrs)
     created: Any = None  # (api, function, args, kwargs): makes a tensor on some device
-    watch_range: Any = None  # (indices, low, high, ignored): a GPU looks at them by and by
+    watch_range: Any = None  # (indices, low, high, ignored): the range is checked on the GPU
     backward_pass: Any = None  # kernels/cuda/backward.py: the class of a pass that starts on a GPU
 
 

@@ -90,7 +90,7 @@ class BitArray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def turned(array: Any, conjugated: bool, negated: bool) -> Any:
-    """The values with the bits worked in, in other memory if there is anything to do."""
+    """An array with the conjugation and negation done, copied if there is any."""
     if conjugated:
         array = np.conjugate(array, empty_like(np, array))
     if negated:
@@ -182,6 +182,6 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
 
 
 def settle(node: Any) -> None:
-    """Let a new node that keeps a `BitArray` work the bits in when its rules ask for the values."""
+    """Let a node that saved a `BitArray` conjugate or negate it when a rule reads the value."""
     if node is not None and any([type(x) is BitArray for x in node._kept]):
         node._packed = True

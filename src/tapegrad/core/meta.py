@@ -324,7 +324,7 @@ def laid_out(op: Op, out: Any) -> Any:
 
 
 def check_shapes(op: Op, arrays: list[Any]) -> None:
-    """PyTorch's sentences for shapes that do not go together, which are others on meta."""
+    """Raise PyTorch's errors for shapes that do not match, whose words differ on meta."""
     if not op.elementwise:
         return
     shapes = [x.shape for x in arrays if isinstance(x, np.ndarray)]

@@ -138,7 +138,7 @@ class OpNode(Node):
         return g
 
     def promoted(self, F: Any, kept: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-        """`_kept` with the inputs in the dtype that the kernel saw."""
+        """`_kept` with the saved inputs cast to the dtype in which the kernel computed."""
         made = list(kept)
         for i in range(self._op.width):
             x = made[i]
@@ -181,7 +181,7 @@ class OpNode(Node):
         return kept if made is None else tuple(made)
 
     def check_detached(self) -> None:
-        """PyTorch finds the history of a saved input at the tensor, which must still have it."""
+        """Raise if a saved input was detached in place since: PyTorch reads its history there."""
         for place in self._cells[::3]:
             if type(place) is int and place < len(self._edges):
                 edge = self._edges[place]

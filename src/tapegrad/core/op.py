@@ -168,6 +168,8 @@ class Op(Facts):
     shape_rules: dict[str, Any] | None = None  # for diagnose: of "out", and of tensors, by name
     joint: Rule | None = None  # or one rule for all of them; it also gets `needs`
     jvp: Any = None
+    jvp_reads_outs: bool = False  # whether `jvp` needs the outputs
+    multilinear: bool = False  # linear in each tensor while the others are fixed, like a product
     batch: Any = None  # the batching rule, see ops/block/batching.py
     dtype_rule: int = AS_IS
     public: Any = None  # the function that users call

@@ -15,7 +15,7 @@ from .op import REGISTRY, Op
 
 
 class Table:
-    """The ops behind the operators; filled once, when all blocks are there."""
+    """The ops that implement Python's operators; filled once, after all blocks are loaded."""
 
     add: Op
     sub: Op
@@ -33,7 +33,7 @@ class Table:
     le: Op
     gt: Op
     ge: Op
-    functions: dict[str, Any]  # what stands behind each public name, without its wrapper
+    functions: dict[str, Any]  # the function of each public name, without its wrapper
 
     def fill(self, functions: dict[str, Any]) -> None:
         self.add = REGISTRY["add"]
@@ -72,7 +72,7 @@ def operate(op: Op, a: TensorBase, b: Any) -> Any:
 
 
 def is_number(b: Any) -> bool:
-    """Apart from `operate`: a tuple of classes, ours among them, is asked more slowly."""
+    """A function of its own: isinstance with one tuple of these and TensorBase is slower."""
     return isinstance(b, (float, int))
 
 

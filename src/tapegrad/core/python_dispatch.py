@@ -83,7 +83,7 @@ def cannot_be_repeated(reason: str) -> None:
 
 
 def asked_about(t: Any, what: str) -> Any:
-    """The tensor to be asked for what a recorder's stand-ins for arguments cannot tell.
+    """The tensor whose layout or history is real, where a recorder passes placeholders.
 
     `what`: "layout" (strides), "history" (of autograd) or "place" (memory, version, base).
     """
@@ -280,7 +280,7 @@ class Call:
 
 
 class OpCall(Call):
-    """The call of an op: what runs it asks by itself."""
+    """The call of an op, whose `run` asks modes and classes again by itself."""
 
     def again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.run(args, kwargs)

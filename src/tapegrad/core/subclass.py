@@ -84,7 +84,7 @@ def answers(cls: Any) -> bool:
 
 
 def is_made_of_others(t: Any) -> bool:
-    """Whether a mode sees not this tensor, but those that it is made of or that its class gives."""
+    """Whether modes see, instead of this tensor, those inside it or that its class gives."""
     if not isinstance(t, TensorBase) or t._special != INTERPRETED:
         return False
     if batched.is_batched(t) or dual.has_dual((t,)):
@@ -151,7 +151,7 @@ def only_with_bits(tensors: Any) -> bool:
 
 
 def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
-    """`apply` on tensors that are no subclass any more, wherever they are."""
+    """`apply` on plain tensors, once their class is taken off, on any device."""
     if STATE.device_type is not None and devices.has_device(tensors):
         return run_on_arrays(op, tensors, attrs, watch, True)
     if STATE.meta_type is not None:

@@ -1,4 +1,4 @@
-"""Whether many tensors are as they were, and what is done to all of them.
+"""Bulk checks (same array, version, gradient) and bulk updates of lists of tensors.
 
 What is recorded once and run again (a compiled step, an optimizer's kernel) asks that in every
 call, so this is compiled.
@@ -20,7 +20,7 @@ def same_tensors(known: list[tuple[TensorBase, Any, bool]]) -> bool:
 
 
 def same_parameters(known: list[tuple[TensorBase, Any, Any, Any]]) -> bool:
-    """Whether tensors have their arrays, those of their gradients, and their versions."""
+    """Whether tensors have the same arrays, gradients and version cells as before."""
     for t, array, gradient, cell in known:
         now = t._gradient
         if (
@@ -34,7 +34,7 @@ def same_parameters(known: list[tuple[TensorBase, Any, Any, Any]]) -> bool:
 
 
 def same_state(known: list[tuple[TensorBase, Any, Any]]) -> bool:
-    """Whether tensors have their arrays and their versions; None: that is not looked at."""
+    """Whether tensors have the same arrays and version cells as before; None: not checked."""
     for t, array, cell in known:
         if t._array is not array or (cell is not None and t._cell is not cell):
             return False

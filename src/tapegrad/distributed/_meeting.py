@@ -25,6 +25,12 @@ def join(rank: int, size: int, address: str) -> None:
             "these processes were not started together, and no address to meet at is given\n"
             f"  start them by   python -m tapegrad torchrun --nproc-per-node={size} script.py"
         )
+    if sys.platform == "win32":
+        raise RuntimeError(
+            "on Windows, processes that were not started together cannot become one world: MPI "
+            "would have to inherit a socket\n  start them by   "
+            f"python -m tapegrad torchrun --nproc-per-node={size} script.py   or   mpiexec"
+        )
     if rank == 0:
         listener = socket.create_server(("", int(port)), backlog=size)
         command = [sys.executable, os.path.abspath(__file__), str(listener.fileno()), str(size)]

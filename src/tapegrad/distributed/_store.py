@@ -6,14 +6,17 @@ asks again and again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import socketserver
+import sys
 import threading
 import time
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import IO, Any
 
 from ..core.locks import new_lock
 from ._errors import DistNetworkError, DistStoreError
@@ -150,6 +153,40 @@ class HashStore(Store):
             return getattr(self._table, name)(*arguments)
 
 
+@contextlib.contextmanager
+def locked(file: IO[str]) -> Iterator[None]:
+    """No other process is in such a block with the same file."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield  # closing the file ends it
+        return
+    import msvcrt
+
+    place = 1 << 30  # a byte that is never written: Windows keeps others from what is locked
+
+    def change(mode: int) -> None:
+        file.flush()
+        before = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+        os.lseek(file.fileno(), place, os.SEEK_SET)
+        try:
+            msvcrt.locking(file.fileno(), mode, 1)
+        finally:
+            os.lseek(file.fileno(), before, os.SEEK_SET)
+
+    while True:
+        try:
+            change(msvcrt.LK_LOCK)  # waits for ten seconds
+            break
+        except OSError:
+            continue
+    try:
+        yield
+    finally:
+        change(msvcrt.LK_UNLCK)
+
+
 class FileStore(Store):
     """A store in a file that all processes see."""
 
@@ -158,10 +195,7 @@ class FileStore(Store):
         self.path = os.fspath(file_name)
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        import fcntl
-
-        with open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file, locked(file):
             table = Table(json.loads(file.read() or "{}"))
             answer = getattr(table, name)(*arguments)
             if name not in ("get", "check", "num_keys"):

@@ -82,9 +82,9 @@ class Line:
 
 def end(child: subprocess.Popen[bytes]) -> None:
     """Ask the program to end, and end it if it does not."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for ask in (child.terminate, child.kill):
         if child.poll() is None:
-            child.send_signal(number)
+            ask()
             limit = time.monotonic() + GRACE
             while child.poll() is None and time.monotonic() < limit:
                 time.sleep(0.05)
@@ -116,7 +116,8 @@ def speak(line: Line, said: IO[bytes]) -> None:
 
 def main(prefix: str, command: list[str]) -> int:
     # mpiexec's way to say that another rank died, which ours notices by itself.
-    signal.signal(signal.SIGUSR1, lambda got, _: None)
+    if hasattr(signal, "SIGUSR1"):  # Windows has none
+        signal.signal(signal.SIGUSR1, lambda got, _: None)
     environ = os.environ
     rank, size = environ["PMI_RANK"], environ["PMI_SIZE"]
     environ.update(

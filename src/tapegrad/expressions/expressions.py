@@ -107,7 +107,7 @@ class Maker:
 
 
 def simplified(maker: Maker, name: str, args: tuple[Expression, ...]) -> Expression | None:
-    """What can be said without computing, and changes no bit of any result but the sign of NaN."""
+    """The simpler form of an expression with the same bits (but for the sign of NaN), if any."""
     values = [a.value for a in args if a.name == "number"]
     if len(values) == len(args) and name in FOLDED:
         try:
@@ -145,7 +145,7 @@ def simplified(maker: Maker, name: str, args: tuple[Expression, ...]) -> Express
 
 
 def without_signs(maker: Maker, name: str, args: tuple[Expression, ...]) -> Expression | None:
-    """A primitive of negated arguments by way of the arguments themselves; None: there is none.
+    """The expression with negations moved out of the arguments; None: they cannot be.
 
     Rounding is the same on both sides of zero. What is left alone would change the sign of a zero.
     """

@@ -172,7 +172,7 @@ def regrouped(order: list[Expression], regions: Regions) -> list[Expression]:
 
 
 def kind_of(output: Expression, kind: int) -> int:
-    """The dtype of an output: half precision is what was rounded last, in a program of halves."""
+    """The kind of an output: bool or the program's; half only if its last step rounds to it."""
     if output.is_truth:
         return BOOL_KIND
     if kind in (BFLOAT16_KIND, FLOAT16_KIND):

@@ -1,4 +1,4 @@
-"""Symbols: they stand for arrays while a formula runs, and note what it does with them.
+"""Symbols: passed to a formula in place of arrays, they record its operations.
 
 NumPy asks its arguments whether they want to answer themselves (`__array_ufunc__`,
 `__array_function__`), so that a block's forward runs on symbols as it is, with NumPy for `xp`
@@ -65,14 +65,14 @@ def beside_half(inputs: Any) -> list[Any]:
 
 
 class Flags:
-    """A symbol's memory is as simple as can be."""
+    """The `flags` of a symbol: contiguous, aligned, writable."""
 
     c_contiguous = f_contiguous = contiguous = forc = behaved = carray = owndata = True
     writeable = aligned = True
 
 
 class Symbol(NDArrayOperatorsMixin):
-    """An array of unknown size. Writing into it changes what it stands for."""
+    """An array of unknown size in a formula; writing into it replaces its expression."""
 
     base = None
     ndim = 1
@@ -145,7 +145,7 @@ class Symbol(NDArrayOperatorsMixin):
         raise Untraceable(f"a {type(x).__name__} beside symbols")
 
     def float_dtype(self, inputs: Any) -> np.dtype[Any]:
-        """The dtype of a float result: that of the symbols, which is one.
+        """The dtype of a float result: the common dtype of all symbols.
 
         Of halves and integers it is half; beside a float NumPy computes in single precision.
         """
@@ -188,7 +188,7 @@ class Symbol(NDArrayOperatorsMixin):
         return Symbol(self.maker, self.expression, self.dtype)
 
     def polynomial(self, coefficients: Any) -> Symbol:
-        """What `horner` in ops/special/kernels.py computes, in one step."""
+        """`horner` of ops/special/kernels.py as one primitive."""
         if is_half(self.dtype):
             raise Untraceable("a polynomial of half precision")
         made = self.maker.polynomial(self.expression, tuple(coefficients))
@@ -246,7 +246,7 @@ class Number(Symbol):
 
 
 def written(target: Any, result: Symbol) -> Symbol:
-    """`out=`: the target stands for the result from now on."""
+    """`out=`: the target takes over the expression of the result."""
     if not isinstance(target, Symbol):
         raise Untraceable("writing into an array")
     target.expression = result.expression
@@ -262,12 +262,12 @@ def primitive(name: str) -> Callable[..., Expression]:
 
 
 def of_truths(name: str) -> Callable[..., Expression]:
-    """Logic: any argument counts as what it is not zero."""
+    """A logical function: its arguments are compared with zero first."""
     return lambda maker, *args: maker.apply(name, *[as_truth(maker, x) for x in args])
 
 
 def only_of_truths(name: str) -> Callable[..., Expression]:
-    """Bits, of bools alone."""
+    """A bitwise function, which is traced for bools only."""
 
     def rule(maker: Maker, *args: Expression) -> Expression:
         if not all(x.is_truth for x in args):
@@ -433,7 +433,7 @@ class TracedNumPy:
     def pointwise(
         self, function: Callable[..., Any], operands: tuple[Any, ...], double: bool
     ) -> Any:
-        """What ops/special/kernels.py does block by block: a primitive, or the formula itself."""
+        """Block-wise functions of ops/special/kernels.py: as one primitive, or as their formula."""
         first = next(x for x in operands if isinstance(x, Symbol))
         name = function.__name__
         if is_half(first.dtype):

@@ -44,7 +44,7 @@ class Tracer:
             results = results_of(op.forward(XP, *tensors, *given))
             sources = list(range(symbols.count))
             if any([e is None or e.name == "input" for e in results]):
-                return None  # what is handed on as it is must stay a view
+                return None  # an input that is returned unchanged must stay a view
             return program(kind, results, sources, self.codes, symbols.maker)
         except Exception:  # whatever a formula cannot do with symbols, it may do with arrays
             return None if by_value or not has_numbers(attrs) else BY_VALUE
@@ -119,7 +119,7 @@ class Symbols:
         return Symbol(self.maker, made, np.dtype(bool) if truth else self.dtype)
 
     def for_numbers(self, attrs: tuple[Any, ...], source: int = -1) -> list[Any]:
-        """Attributes with symbols in the place of numbers."""
+        """The attributes of a call, its numbers replaced by symbols."""
         made: list[Any] = []
         for i, value in enumerate(attrs):
             made.append(self.input(source=source + i) if is_number(value) else value)

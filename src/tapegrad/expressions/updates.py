@@ -44,7 +44,7 @@ Tree = Branch | Leaf
 
 
 class Reading:
-    """Runs an update once for each sequence of decisions; what is known before is not asked."""
+    """Runs an update once for each sequence of answers to its `if`s on unknown numbers."""
 
     def __init__(self, arithmetic: type[Row] | None = None) -> None:
         self.maker = Maker()
@@ -55,7 +55,7 @@ class Reading:
         self.asked: list[tuple[Expression, bool]] = []
 
     def input(self, name: str) -> Expression:
-        """A row or a number by its name, which is the text that stands for it in a program."""
+        """The symbol of a row or a number; its name is its text in the printed program."""
         if name not in self.inputs:
             self.inputs[name] = self.maker.input(len(self.inputs))
         return self.inputs[name]
@@ -225,7 +225,7 @@ class Scalar:
 
 
 class Row:
-    """The elements of a tensor, one of which stands for all. Names and meanings are a tensor's.
+    """A symbol for any element of a tensor, with a tensor's methods.
 
     A method that ends in `_` changes what the row is, as it does with a tensor.
     """
@@ -275,14 +275,14 @@ class Row:
         return self.apply("add", self, self.apply("div", self.scaled(first, value), second))
 
     def of_lerp(self, end: Any, weight: Any) -> Expression:
-        """From whichever side is nearer, so that a weight of 1 gives `end` exactly."""
+        """lerp, computed from the nearer end, so that a weight of 1 gives `end` exactly."""
         step = self.apply("sub", end, self)
         far = self.apply("sub", end, self.apply("mul", step, 1 - weight))
         near = self.apply("add", self, self.apply("mul", weight, step))
         return self.apply("select", abs(weight) < 0.5, near, far)
 
     def of_sign(self) -> Expression:
-        """0 for zeros and NaN, as PyTorch has it."""
+        """sign: 0 for zeros and NaN, as in PyTorch."""
         below = self.apply("select", self.apply("lt", self, 0.0), -1.0, 0.0)
         return self.apply("select", self.apply("gt", self, 0.0), 1.0, below)
 
@@ -409,7 +409,7 @@ class States(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Names:
-    """What an update is given, by name, and the text that each has in a program.
+    """The arguments of an update by name, each with its text in the printed program.
 
     `rows` are those of the state, `scalars` its numbers; `options` are those of the group, a list
     for those of several numbers. `others` are options that no kernel is for, with their values.

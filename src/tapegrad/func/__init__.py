@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .functionalization import functionalize
-from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev, laplacian
+from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev
 from .looping import loop_over
 from .module_state import (
     functional_call,
@@ -12,10 +12,13 @@ from .module_state import (
     stack_module_state,
 )
 from .rearranging import rearrange
+from .taylor import biharmonic, divergence, jet, laplacian, operator
 from .vmapping import debug_unwrap, vmap
 
 __all__ = [
+    "biharmonic",
     "debug_unwrap",
+    "divergence",
     "functional_call",
     "functionalize",
     "grad",
@@ -25,10 +28,12 @@ __all__ = [
     "hvp",
     "jacfwd",
     "jacrev",
+    "jet",
     "jvp",
     "laplacian",
     "linearize",
     "loop_over",
+    "operator",
     "rearrange",
     "replace_all_batch_norm_modules_",
     "stack_module_state",

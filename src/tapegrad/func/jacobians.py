@@ -210,21 +210,6 @@ def hessian_diag(func: Function, argnums: int = 0) -> Function:
     return diagonal
 
 
-def laplacian(func: Function, argnums: int = 0) -> Function:
-    """The sum of the second derivatives along all axes of an input, in one forward pass.
-
-    >>> torch.func.laplacian(lambda x: (x ** 3).sum())(tensor([1.0, 2.0]))
-    tensor(18.)
-    """
-
-    @functools.wraps(func)
-    def summed(*args: Any, **kwargs: Any) -> Any:
-        _, along = second_along_axes(func, argnums, args, kwargs)
-        return pytree.tree_map(lambda t: t.sum(-1), along)
-
-    return summed
-
-
 def second_along_axes(
     func: Function, argnums: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any]:

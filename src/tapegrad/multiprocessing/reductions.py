@@ -8,7 +8,6 @@ other tensors look at too cannot move without leaving them behind: it is sent as
 
 from __future__ import annotations
 
-import sys
 import weakref
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -20,6 +19,7 @@ import tapegrad as tg
 from ..core.array_kind import root_of
 from ..core.base import wrap
 from ..core.lazy_conj import memory_behind, with_bits, with_bits_of
+from ..core.references import references
 from ..core.strides import address, strided
 from ..storage import SharedMap, UntypedStorage, in_new_shared_memory, shared_map_of
 from ..utils.data._utils.transfer import NON_LEAF
@@ -27,8 +27,8 @@ from ..utils.data._utils.transfer import NON_LEAF
 # The memory that came from other processes and is in use, by the identity of its file: two tensors
 # that shared memory there share it here.
 RECEIVED: weakref.WeakValueDictionary[Any, SharedMap] = weakref.WeakValueDictionary()
-# A tensor holds its array, and `getrefcount` sees its own argument and our variable.
-ALONE = 3
+# References to an array that only a tensor and a local variable hold.
+ALONE = 2
 
 
 def in_shared_memory(t: Any) -> tuple[Any, SharedMap]:
@@ -38,7 +38,7 @@ def in_shared_memory(t: Any) -> tuple[Any, SharedMap]:
     if found is not None:
         return memory_behind(array), found
     memory = memory_behind(array)
-    moves = memory is array and array.base is None and sys.getrefcount(array) <= ALONE + 1
+    moves = memory is array and array.base is None and references(array) <= ALONE + 1
     made = in_new_shared_memory(memory)
     if moves:
         t._array = with_bits_of(array, made)

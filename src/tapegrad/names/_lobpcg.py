@@ -35,6 +35,8 @@ def lobpcg(
     tensor([3.])
     """
     _ = A.requires_grad  # the error for what is no tensor is that of the missing attribute
+    if isinstance(k, tg.Tensor):
+        k = int(k)
     if A.ndim < 2:
         raise RuntimeError(f"lobpcg(): A must be a matrix, got shape {A.shape}")
     for name, each in (("B", B), ("X", X), ("iK", iK)):

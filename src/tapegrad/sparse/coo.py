@@ -23,7 +23,8 @@ from ..core.subclass import op_name
 from ..device import layout as layout_type
 from ..device import sparse_coo
 from ..ops.index.along_dim import IndexAdd
-from .history import NoElements, could_not_run, named
+from ..ops.products.matmul import unsafe_view
+from .history import NoElements, could_not_run, named, no_strides
 
 
 class SparseTensor(Tensor):
@@ -179,9 +180,8 @@ class SparseTensor(Tensor):
         if dtype is not None:
             raise RuntimeError("dtype argument is not supported by sparse_to_dense")
         count = math.prod(self._shape[: self.sparse_dim()])
-        return named(
-            add_up(self._entries, flat_places(self), count).view(self._shape), "ToDenseBackward0"
-        )
+        flat = add_up(self._entries, flat_places(self), count)
+        return named(unsafe_view(flat, self._shape), "ToDenseBackward0")
 
     def to_sparse(self, sparse_dim: Any = None, **options: Any) -> SparseTensor:
         if sparse_dim is not None and sparse_dim != self.sparse_dim():
@@ -502,25 +502,24 @@ def cast_method(name: str) -> Callable[..., Any]:
     return method
 
 
-# What PyTorch says of methods that it has no kernel for, where that is not their own name.
-REACHED = {"fill_": "fill_.Scalar", "isfinite": "ne.Scalar", "narrow": "as_strided"}
-REACHED["squeeze"] = "as_strided"
+# What PyTorch says of methods that it has no kernel for, where it does not name them.
 NO_STORAGE = "Cannot access storage of SparseTensorImpl"
-SENTENCES = {
-    "contiguous": RuntimeError("unsupported memory format option Contiguous"),
-    "expand": RuntimeError("expand is unsupported for Sparse tensors"),
-    "flatten": RuntimeError("reshape is not implemented for sparse tensors"),
-    "repeat": RuntimeError("expand is unsupported for Sparse tensors"),
-    "reshape": RuntimeError("reshape is not implemented for sparse tensors"),
-    "storage": NotImplementedError(NO_STORAGE),
-    "untyped_storage": NotImplementedError(NO_STORAGE),
-}
+SENTENCES = (
+    (RuntimeError("unsupported memory format option Contiguous"), "contiguous"),
+    (RuntimeError("expand is unsupported for Sparse tensors"), "expand repeat"),
+    (RuntimeError("reshape is not implemented for sparse tensors"), "flatten reshape"),
+    (NotImplementedError(NO_STORAGE), "storage untyped_storage"),
+    (could_not_run("fill_.Scalar"), "fill_"),
+    (could_not_run("ne.Scalar"), "isfinite"),
+    (no_strides(), "narrow squeeze"),
+)
+SAID = {name: error for error, names in SENTENCES for name in names.split()}
 
 
 def refusal(name: str) -> Callable[..., Any]:
     def method(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
-        said = SENTENCES.get(name)
-        raise could_not_run(REACHED.get(name, name)) if said is None else type(said)(*said.args)
+        said = SAID.get(name)
+        raise could_not_run(name) if said is None else type(said)(*said.args)
 
     method.__name__ = name
     return method

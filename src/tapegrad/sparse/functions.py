@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,12 +18,21 @@ from ..core.base import wrap
 from ..core.op import Op
 from ..ops.block.checks import only_tensors
 from ..ops.block.definition import APIS
-from ..ops.pointwise.arithmetic import Add, AddAlpha, Div, Mul, Neg, Sub, SubAlpha
+from ..ops.copying.part_copies import NarrowCopy
+from ..ops.index.along_dim import IndexSelect
+from ..ops.pointwise.arithmetic import Add, AddAlpha, Div, FloorDivide, Mul, Neg, Sub, SubAlpha
+from ..ops.pointwise.power import Pow, PowScalar
+from ..ops.pointwise.rounding_sign import Conj
 from ..ops.products.addmm import Addmm
 from ..ops.products.matmul import Mm, Mv
+from ..ops.reduce.extrema import Any_
 from ..ops.reduce.sums import Sum, SumAll
+from ..ops.reduce.vector_norm import LinalgVectorNorm
 from ..ops.shape.copying import Clone
 from ..ops.shape.dim_order import Permute, T, Transpose
+from ..ops.shape.dim_views import Unsqueeze
+from ..ops.shape.joining import Cat, Stack
+from ..ops.shape.part_views import Select, Unbind
 from . import selecting
 from .coo import (
     SparseTensor,
@@ -156,9 +166,11 @@ def to_sparse(dense: Any, sparse_dim: int | None = None) -> SparseTensor:
             f"dense_to_sparse: sparse_dim argument must be in [0,{len(shape)}] range, but {count} "
             "is given"
         )
-    rows = dense.detach().reshape(-1, *shape[count:]) != 0
-    flat = np.flatnonzero(rows._array.reshape(rows.shape[0], -1).any(1))
-    entries = dense.reshape(-1, *shape[count:])[wrap(flat)]
+    size = math.prod(shape[:count])
+    rows = dense.detach().reshape(size, *shape[count:]) != 0
+    some = rows._array.any(tuple(range(1, rows.dim())))  # of the elements of an entry
+    flat = np.flatnonzero(some)
+    entries = dense.reshape(size, *shape[count:])[wrap(flat)]
     label = "ToSparseBackward1" if sparse_dim is None else "ToSparseBackward0"
     return sparse(wrap(unflat(flat, shape[:count])), named(entries, label), shape, True)
 
@@ -500,6 +512,19 @@ POINTWISE = """
 OF_OPS: dict[Op, Callable[..., Any]] = {
     Add: add,
     AddAlpha: lambda a, b, alpha: add(a, b, alpha=alpha),
+    Any_: lambda a: a._entries.any(),
+    Cat: selecting.cat,
+    Conj: conj,
+    FloorDivide: floor_divide,
+    IndexSelect: lambda a, index, dim: selecting.index_select(a, dim, index),
+    LinalgVectorNorm: lambda a, p, dim, *rest: norm(a, p, dim),
+    NarrowCopy: selecting.narrow_copy,
+    Pow: power,
+    PowScalar: power,
+    Select: selecting.select,
+    Stack: selecting.stack,
+    Unbind: selecting.unbind,
+    Unsqueeze: selecting.unsqueeze,
     Addmm: lambda m, a, b, beta, alpha: weighted(m, a, b, beta, alpha, "AddmmBackward0"),
     Clone: SparseTensor.clone,
     Div: div,
@@ -519,23 +544,8 @@ OF_OPS: dict[Op, Callable[..., Any]] = {
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{op.name: function for op, function in OF_OPS.items()},
     **{name: pointwise(name) for name in POINTWISE.split()},
-    "any": lambda a: a._entries.any(),
-    "cat": selecting.cat,
-    "conj": conj,
-    "floor_divide": floor_divide,
-    "index_select": lambda a, index, dim: selecting.index_select(a, dim, index),
-    "is_same_size": lambda a, b: a.shape == b.shape,
     "matmul": matmul,
-    "linalg_vector_norm": lambda a, p, dim, *rest: norm(a, p, dim),
-    "narrow_copy": selecting.narrow_copy,
-    "norm": norm,
-    "pow": power,
-    "pow_scalar": power,
-    "select": selecting.select,
     "smm": smm,
-    "stack": selecting.stack,
-    "unbind": selecting.unbind,
-    "unsqueeze": selecting.unsqueeze,
     "sspaddmm": sspaddmm,
 }
 
@@ -555,9 +565,13 @@ SparseTensor.sum = total
 SparseTensor.__matmul__ = matmul
 SparseTensor.__getitem__ = selecting.getitem
 SparseTensor.__iter__ = lambda self: iter(selecting.unbind(self))
+SparseTensor.any = lambda self: self._entries.any()
+SparseTensor.conj = conj
 SparseTensor.index_select = selecting.index_select
-for _name in ("any", "conj", "is_same_size", "narrow_copy", "norm", "select"):
-    setattr(SparseTensor, _name, FUNCTIONS[_name])
+SparseTensor.is_same_size = lambda self, other: self.shape == other.shape
+SparseTensor.narrow_copy = selecting.narrow_copy
+SparseTensor.norm = norm
+SparseTensor.select = selecting.select
 SparseTensor.unbind = selecting.unbind
 SparseTensor.unsqueeze = selecting.unsqueeze
 

@@ -19,6 +19,10 @@ def could_not_run(name: str, backend: str = "SparseCPU") -> NotImplementedError:
     )
 
 
+def no_strides() -> NotImplementedError:
+    return could_not_run("as_strided")
+
+
 class NoElements:
     """Stands where other tensors have their array: it knows shape and dtype and refuses the rest.
 
@@ -41,7 +45,7 @@ class NoElements:
         raise could_not_run("numpy")
 
     def __getitem__(self, index: Any) -> Any:
-        raise could_not_run("as_strided")
+        raise no_strides()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise could_not_run("copy_")

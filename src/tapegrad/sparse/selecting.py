@@ -10,8 +10,9 @@ import tapegrad as tg
 
 from ..core.arguments import wrap_dim
 from ..core.base import wrap
+from ..ops.shape.joining import Cat
 from .coo import SparseTensor, flat_places, sparse
-from .history import could_not_run, named
+from .history import could_not_run, named, no_strides
 
 
 def index_select(a: SparseTensor, dim: int, index: Any) -> SparseTensor:
@@ -107,7 +108,7 @@ def narrow_copy(a: SparseTensor, dim: int, start: int, length: int) -> SparseTen
 def cat(tensors: Any, dim: int = 0, *, label: str = "CatBackward0") -> SparseTensor:
     first = next(t for t in tensors if isinstance(t, SparseTensor))
     if not all(isinstance(t, SparseTensor) for t in tensors):
-        raise could_not_run("cat")
+        raise could_not_run(Cat.name)
     dim = wrap_dim(dim, len(first._shape))
     count = first.sparse_dim()
     fixed = first._shape[:dim] + first._shape[dim + 1 :]
@@ -205,7 +206,7 @@ def getitem(a: SparseTensor, index: Any) -> Any:
             dim += 1
         elif isinstance(part, slice):
             if part != slice(None):
-                raise could_not_run("as_strided")
+                raise no_strides()
             dim += 1
         elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
             size = found.shape[dim]

@@ -12,9 +12,10 @@ from ..core.dispatch import is_written_plainly, number_as
 from ..core.modes import MODES
 from ..ops.index.advanced import IndexPut
 from ..ops.pointwise.arithmetic import Add, AddAlpha, Sub, SubAlpha
+from ..ops.shape.copying import Copy
 from .coo import SparseTensor, check_places
 from .functions import FUNCTIONS, WRITTEN, check_dense_shape
-from .history import NoElements, could_not_run
+from .history import NoElements, could_not_run, no_strides
 
 ALONE = ("add_", "sub_", "mul_", "div_", "neg_")  # entry by entry, or with another tensor
 SUMS = (Add, AddAlpha, Sub, SubAlpha)
@@ -25,7 +26,7 @@ def write_sparse(op: Any, tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> A
     target = tensors[0]
     name = f"{op.name.removesuffix('_alpha')}_"
     if not isinstance(target, SparseTensor):
-        if op.name == "copy":
+        if op is Copy:
             raise mixed_copy(target, tensors[1])
         if op not in SUMS:
             raise could_not_run(name)
@@ -48,7 +49,7 @@ def write_sparse(op: Any, tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> A
 def write_output(out: SparseTensor, made: Any) -> SparseTensor:
     """`out=`: all of a result, shape included."""
     if not isinstance(made, SparseTensor):
-        raise could_not_run("as_strided")
+        raise no_strides()
     check_castable(made, out)
     exchange(out, made)
     bump(out, "out")

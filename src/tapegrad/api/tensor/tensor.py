@@ -8,7 +8,6 @@ pickling.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,6 +35,7 @@ from ...core.late_bound import TENSOR
 from ...core.modes import MODES
 from ...core.node import accumulate_node
 from ...core.operators import Operators
+from ...core.references import references
 from ...core.size import Size
 from ...core.strides import address, strides_of
 from ...core.transforms import batched, dual, looping
@@ -336,8 +336,8 @@ class Tensor(Operators):
     def _use_count(self) -> int:
         """How many hold this tensor: the program, and a graph that leads to it as a leaf."""
         node = self._node
-        # The tensor's own reference, this one and that of the call are always there.
-        held = node is not None and node._is_leaf and sys.getrefcount(node) > 3
+        # The tensor's own reference and this one are always there.
+        held = node is not None and node._is_leaf and references(node) > 2
         return 2 if held else 1
 
     def module_load(self, other: Any, assign: bool = False) -> Any:

@@ -14,6 +14,7 @@ from ... import dtypes
 from ...core.base import TensorBase, Version, wrap
 from ...core.late_bound import TENSOR
 from ...core.modes import grad_set_to
+from ...core.references import references
 from ...core.strides import memory
 from ...device import device
 from ...utils import _pytree as pytree
@@ -23,7 +24,6 @@ from ..breaks.cut import Absent
 from ..plan.memory_plan import forget_memory
 from ..program.recording import Recording, Result
 from ..program.steps import GradientStep
-from ..references import references
 from . import intercepts
 from .arguments import around, is_tensor, same_as, stand_ins
 from .branches import Decision, decided_first
@@ -467,16 +467,24 @@ def cells_behind(results: list[Any]) -> list[Any]:
     return found
 
 
+FIRST_OP = "the first op that differs is"
+
+
 def first_difference(steps: list[Any], recorder: Recorder) -> str:
-    """Which step of a replay has another result than it had in a call; "" if that is not known."""
+    """Which step of a replay has another result than it had in a call; "" if that is not known.
+
+    The recorder gets the user's line of that step.
+    """
     fills = list(recorder.number_arrays.values())
     called = [*fills, *recorder.needed_steps(recorder.steps)]
     for i, (step, other) in enumerate(zip(steps, called, strict=False)):
         place = f"step {i + 1} of {len(steps)}"
+        if step.name == other.name and all(map(same_bits, step.made, other.made)):
+            continue
+        recorder.where = recorder.lines.get(id(other))
         if step.name != other.name:
             return f"; the call runs {other.name} where {step.name} was recorded, {place}"
-        if not all(map(same_bits, step.made, other.made)):
-            return f"; the first op that differs is {step.name}, {place}"
+        return f"; {FIRST_OP} {step.name}, {place}"
     return ""
 
 

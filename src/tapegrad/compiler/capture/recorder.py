@@ -28,6 +28,7 @@ from ...core.python_dispatch import Call, OpMode, below_autograd, leaves_of, mod
 from ...core.strides import address, memory, strided
 from ...kernels.cpu import KERNELS
 from ...ops.draws.generators import Generator
+from ...ops.draws.sampling import NormalMean
 from ...optim._native import WATCHING
 from ..breaks.calls import Place, body_of, place_in, users_line
 from ..plan.early_release import Dying, is_large, release
@@ -75,6 +76,8 @@ SAME_ALWAYS = frozenset(
         "lift_fresh",  # of Python's values: those are looked at by the guards
     )
 )
+# Its result has the history of what it is given, which no step would give it.
+NORMAL = f"aten::{NormalMean.aten.partition('.')[0]}"
 MOST_PLACES = 16  # in the way of recording a call, that are noted
 
 
@@ -99,6 +102,8 @@ class Recorder(OpMode):
         self.body = body_of(function)
         # Else the memory behind values that the call is done with is given back.
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
+        self.keeps_values = keeps_values
+        self.lines: dict[int, Any] = {}  # by id of a step: the user's line, where values are kept
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.idle: list[Any] = []  # gradients of the recording that such a call is compared with
         self.answers: list[bool] = []  # that decided what to do next
@@ -346,6 +351,10 @@ class Recorder(OpMode):
     def ask(self, call: Call) -> Any:
         given = leaves_of((call.args, call.kwargs))
         name = call.overload.name().split(".")[0]
+        if name == NORMAL and wanting(tuple(given)):
+            self.give_up("it draws normal numbers by a tensor that requires grad")
+            with modes_set_to(()):
+                return call.run(call.args, call.kwargs)
         if name in SAME_ALWAYS and not self.trouble:
             return self.fill(name, call)
         if self.trouble and name in READS and not self.may_decide(call.args[0]):
@@ -508,6 +517,8 @@ class Recorder(OpMode):
         """Append a step; what it is given may have numbers in it."""
         if self.has_numbers and any([type(v) is Number for v in leaves_of(given)]):
             step = NumberStep(step)
+        if self.keeps_values:
+            self.lines[id(step)] = users_line()
         self.steps.append(step)
 
     def in_arrays(self, op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:

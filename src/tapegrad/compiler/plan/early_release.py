@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.references import references
 from ...core.strides import memory
 from ...kernels.cpu import KERNELS
-from ..references import references
 
 LARGE = 1 << 16  # bytes that are worth looking after: smaller ones are malloc's
 SEVERAL = 1 << 13  # bytes, some pages of which are worth it where there are many such

@@ -21,6 +21,7 @@ import numpy as np
 
 from ...core.base import TensorBase
 from ...core.python_dispatch import leaves_of
+from ...core.references import references
 from ...core.strides import address, memory
 from ...expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ...expressions.trace import Tracer
@@ -28,7 +29,6 @@ from ...kernels.cpu import KERNELS
 from ...kernels.cpu.overrides import HOME
 from ...ops.draws.generators import default_generator
 from ..capture.undo import fingerprint, same_bits
-from ..references import references
 from .early_release import is_large, release
 from .fusion import Shared, fused
 from .gather_tables import tape_of_moves

@@ -56,6 +56,8 @@ class Recording:
         self.tries = 0  # that came to nothing
         self.learned: list[Any] = []  # functions that Python calls unasked, to be instrumented
         self.reason = ""  # why it runs as ordinary Python
+        self.suspicion = ""  # a replay was wrong: it is refused for that, once the op is known
+        self.looks = 0  # at calls, op by op, after which it is refused without
         self.refusal = ""  # the error, where that is not wanted
         self.where: Any = None
         self.guards: Guards | None = None

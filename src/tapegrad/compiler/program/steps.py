@@ -13,6 +13,7 @@ from ...core.base import TensorBase, as_array, quiet, wrap
 from ...core.dispatch import run_kernel, unify
 from ...core.op import Op
 from ...core.python_dispatch import Call, below_autograd, leaves_of
+from ...core.references import references
 from ...core.strides import address, memory
 from ...core.tensor_lists import set_gradients
 from ...kernels.cpu import KERNELS
@@ -20,7 +21,6 @@ from ...optim._native import WATCHING, Again
 from ...optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from ..plan.early_release import is_large, release, threshold
 from ..plan.native_calls import Tape, bytes_tape
-from ..references import references
 
 
 class Step:

@@ -41,7 +41,7 @@ from ..capture.arguments import (
     signature,
 )
 from ..capture.branches import IN_A_ROW, SOME, OtherAnswer
-from ..capture.capture import Seen, differs_when_replayed, why_not, why_not_between
+from ..capture.capture import FIRST_OP, Seen, differs_when_replayed, why_not, why_not_between
 from ..capture.guards import Guards
 from ..plan.memory_plan import sparing_memory
 from ..program.recording import MOVED, NothingDone, Recording
@@ -66,6 +66,7 @@ FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
 FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
 FEWEST_IN_A_ROW = 3  # the same behind another piece: the tape goes on without other nodes
+MOST_LOOKS = 3  # at calls op by op, after a replay was wrong
 MOST_REFUSALS = 3  # of values in replays that the function itself takes
 FIRST_CALLS = 3  # of a recording, which are no replays
 SOME_CALLS = 64  # from which on comparisons may take a hundredth of the time
@@ -197,7 +198,7 @@ class Compiled:
         if shared:
             return self.function(*args, **kwargs)
         if found.run_steps:
-            if not found.confirmed or self.check or self.is_due(found):
+            if not found.confirmed or self.checks(found) or self.is_due(found):
                 self.given = args, kwargs
                 with sparing_memory():
                     answer = self.confirm(found, values, spec)
@@ -360,6 +361,14 @@ class Compiled:
         return str(getattr(self.function, "__qualname__", type(self.function).__name__))
 
     def refuse(self, recording: Recording, reason: str, where: Any) -> None:
+        if (
+            recording.suspicion
+        ):  # a replay was wrong: that is said, and which op it was if that is known
+            known = re.search(f"{FIRST_OP}.*", reason)
+            said = recording.suspicion
+            reason = said if known is None else f"{said}; {known[0]}"
+            where = None if known is None else where
+            recording.suspicion = ""
         recording.fail(reason, where)
         if ANY_FLOAT in recording.key:  # then it may be possible for each of them apart
             self.by_value, self.changing = True, set()
@@ -390,14 +399,14 @@ class Compiled:
         seen = self.watched(recording, values, spec)
         if seen.is_over:
             return seen.given_back(values)
-        better = "it is too small to be worth it" if self.is_too_small(seen) else ""
-        if not better and not self.check and not self.fullgraph:
+        better = "it is too small to be worth it" if self.is_too_small(recording, seen) else ""
+        if not better and not self.checks(recording) and not self.fullgraph:
             better = better_without(seen.recorder.steps)
         if better:
             recording.fail(better)
             return seen.given_back(values)
         try:
-            recording.take(seen, self.check)
+            recording.take(seen, self.checks(recording))
         except Exception as error:  # the call has been made, and its results are of use
             first = (str(error).splitlines() or [""])[0]
             self.refuse(
@@ -405,11 +414,11 @@ class Compiled:
             )
             return seen.given_back(values)
         stands = seen.has_to_stand(recording.memory)
-        again = not self.check and not stands
+        again = not self.checks(recording) and not stands
         wrong = differs_when_replayed(recording, seen, values, again, stands)
-        if wrong and (stands or self.check) and (stands or seen.outside is None):
+        if wrong and (stands or self.checks(recording)) and (stands or seen.outside is None):
             if not self.is_tried_again(recording):
-                self.refuse(recording, wrong, None)
+                self.refuse(recording, wrong, seen.recorder.where)
             return seen.given_back(values)
         if wrong:
             if seen.outside is not None and not again:
@@ -419,7 +428,7 @@ class Compiled:
         recording.seconds = time.perf_counter() - start
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
-    def is_too_small(self, seen: Seen) -> bool:
+    def is_too_small(self, recording: Recording, seen: Seen) -> bool:
         """Whether looking at the guards takes longer than what a recording saves."""
         steps = seen.recorder.steps
         if self.is_piece:
@@ -432,12 +441,12 @@ class Compiled:
             goes_on = any([type(getattr(v, "_node", None)) is Before for v in seen.values])
             least = FEWEST_IN_A_ROW if goes_on else FEWEST_OUTSIDE
             if seen.outside is not None and len(ops) < least and not is_large:
-                return not self.check
+                return not self.checks(recording)
             if seen.outside is not None and goes_on:
                 return False
         if self.is_part:
             return len(steps) < FEWEST_STEPS
-        if self.check or self.fullgraph or len(steps) >= FEWEST_OPS:
+        if self.checks(recording) or self.fullgraph or len(steps) >= FEWEST_OPS:
             return False
         if any([type(step) not in (OpStep, PythonStep) for step in steps]):
             return False
@@ -451,7 +460,7 @@ class Compiled:
         Of a recording that is in use, later calls are compared with it in the same way.
         """
         start = time.perf_counter()
-        if not self.check and not recording.behind:
+        if not self.checks(recording) and not recording.behind:
             comparison = Comparison(recording, values, self.given)
             comparison.replay()
             try:
@@ -468,7 +477,7 @@ class Compiled:
         if wrong:
             wrong += self.since(recording)
             if not self.is_tried_again(recording):
-                self.refuse(recording, wrong, None)
+                self.refuse(recording, wrong, seen.recorder.where)
             return seen.given_back(values)
         self.note_right(recording, values, time.perf_counter() - start)
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
@@ -488,12 +497,28 @@ class Compiled:
             wrong = comparison.wrong + self.since(recording)
             if not self.is_tried_again(recording):
                 text = f"a replay gave something else than the call itself: {wrong}"
-                self.refuse(recording, text, None)
+                self.look_closer(recording, text)
         else:
             self.note_right(recording, values, seconds)
 
+    def checks(self, recording: Recording) -> bool:
+        """Whether each call is compared with a recording, op by op."""
+        return self.check or bool(recording.suspicion)
+
+    def look_closer(self, recording: Recording, reason: str) -> None:
+        """Compare the next calls op by op, so that the refusal can name the first that differs."""
+        self.last = None
+        recording.fail("")
+        recording.suspicion, recording.looks = reason, MOST_LOOKS
+        recording.calls = 1
+
     def note_right(self, recording: Recording, values: Any, seconds: float) -> None:
         """A replay came out as the call did."""
+        if recording.suspicion:
+            recording.looks -= 1
+            if not recording.looks:
+                self.refuse(recording, recording.suspicion, None)
+            return
         if recording.was_confirmed:
             self.note_verified(recording, seconds)
             return
@@ -563,11 +588,11 @@ class Compiled:
         """Run the call under a recorder; the recording says if it cannot be repeated."""
         places = [i for i, part in enumerate(recording.key[2:]) if part is ANY_FLOAT]
         # Of a call that is only compared with a recording, what comes of it is enough.
-        keeps_steps = not recording.run_steps or self.check
+        keeps_steps = not recording.run_steps or self.checks(recording)
         seen = Seen(
             *(self.function, values, spec, list(recording.key[2:]), recording.patterns, places),
             keeps_steps,
-            self.check,
+            self.checks(recording),
             [] if keeps_steps else recording.let_go(),
             self.given,
             self.is_piece,

@@ -143,7 +143,7 @@ def known_values(t: Any) -> Any:
 
 
 def left_to_device(t: Any, low: int, high: int, ignored: int | None = None) -> bool:
-    """Whether nobody can look at indices now. A GPU is asked to: the range is checked there."""
+    """Whether indices cannot be read now; on a GPU the range is then checked by a kernel."""
     array = physical_array(t)
     if type(array) is STATE.device_type and GPU.watch_range is not None:
         GPU.watch_range(array, low, high, ignored)
@@ -275,7 +275,7 @@ def promoted(op: Op, tensors: Any) -> Any:
 
 
 def stand_in(t: Any) -> Any:
-    """An array that counts for promotion as the entry of a tensor does."""
+    """An empty array that counts like one entry in type promotion: dtype, dimensions or none."""
     if not isinstance(t, TensorBase):
         return t
     return np.empty((1,) if t._array.ndim else (), t._array.dtype)
@@ -325,7 +325,7 @@ def write(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 
 def narrow_target(op: Op, target: Any, level: Level) -> Exception:
-    """A batched value is to be written into a tensor that has no room for it."""
+    """The error for writing a batched value into a tensor without that batch dimension."""
     shape = target._array.shape
     if op.vmap_write is None:
         return wrong_shape(shape, (level.size, *shape))

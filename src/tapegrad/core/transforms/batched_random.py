@@ -47,14 +47,14 @@ def unfilled(shape: Sequence[int], t: Any) -> Any:
 
 
 def asked(level: Level) -> bool:
-    """Whether the entries of a level draw numbers of their own."""
+    """Whether each entry of a level draws different random numbers."""
     if level.randomness == "error":
         raise RuntimeError(NOT_ALLOWED)
     return level.randomness == "different"
 
 
 def drawing() -> list[Level]:
-    """The open levels whose entries draw numbers of their own, outermost first."""
+    """The open levels whose entries draw different random numbers, outermost first."""
     return [level for level in reversed(STACK.batches()) if asked(level)][::-1]
 
 

@@ -17,7 +17,7 @@ from .levels import Level
 
 
 def widen(target: Any, level: Level) -> bool:
-    """Give a tensor the batch of a level, in place; False where a user has to see to it."""
+    """Add the batch of a level to a tensor in place; False if that is up to the user."""
     base = target if target._view_of is None else target._view_of.base
     if not level.lifted or is_batched(base) or (base._wants_grad and base.is_leaf):
         return False

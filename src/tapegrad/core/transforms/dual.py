@@ -54,7 +54,7 @@ def current() -> Level | None:
 
 
 def alive(found: Dual | None) -> Dual | None:
-    """The chain from its innermost open level on."""
+    """The tangents of a chain from its innermost open level on; closed levels are skipped."""
     while found is not None and not found.level.open:
         found = found.below
     return found
@@ -209,6 +209,8 @@ def innermost(tensors: tuple[Any, ...]) -> Level:
 def push(op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
     """`apply` with duals among the tensors."""
     level = innermost(tensors)
+    if level.expansion is not None:
+        return level.expansion.push(op, tensors, attrs, watch)
     tangents = [tangent_of(t, level) if isinstance(t, TensorBase) else None for t in tensors]
     with stripped(tensors, level):
         result = apply(op, tensors, attrs, watch)
@@ -230,7 +232,7 @@ def source_of(out: Any, level: Level) -> Any:
 
 
 def remember_tangents(outs: Any, tangents: list[Any], level: Level) -> None:
-    """Keep with the node what its saved values move along: a recorded backward reads it."""
+    """Keep the tangents of a node's saved values, for a backward pass that is recorded."""
     node = next((out._node for out in outs if out._node is not None), None)
     if node is None or node._is_leaf:
         return

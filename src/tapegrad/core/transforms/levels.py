@@ -7,6 +7,8 @@ use the ordinary tape, but what may not be called inside a transform has to know
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..per_thread import PerThread
 
 
@@ -21,6 +23,7 @@ class Level:
         self.directions = False  # a batch of tangents only: no value ever has it
         self.lifted = False  # `grad` gave the batch to an input that had none
         self.inside = False  # opened by autograd for itself, which forbids users nothing
+        self.expansion: Any = None  # the Expansion (series.py) that it is a level of
         self.open = True
 
 

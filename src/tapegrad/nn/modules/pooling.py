@@ -150,9 +150,6 @@ class _MaxUnpoolNd(Module):
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
-        given = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,)
-        if self._spatial_dims == 3 and not all([k > 0 for k in given]):
-            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
         sizes = _ntuple(self._spatial_dims)
         self.kernel_size = sizes(kernel_size)
         self.stride = sizes(kernel_size if stride is None else stride)
@@ -368,6 +365,10 @@ class _FractionalMaxPoolNd(Module):
         _random_samples: Any = None,
     ) -> None:
         super().__init__()
+        given = (kernel_size,) if isinstance(kernel_size, int) else kernel_size
+        listed = isinstance(given, (tuple, list))
+        if self._spatial_dims == 3 and listed and not all([k > 0 for k in given]):
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
         sizes = _ntuple(self._spatial_dims)
         self.kernel_size = sizes(kernel_size)
         self.return_indices = return_indices

@@ -1,4 +1,4 @@
-"""What blocks are made of: the `op` decorator, base classes, samples, batching rules, checks."""
+"""The machinery of blocks: the `op` decorator, base classes, samples, batching rules, checks."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def padded(F: Any, x: Any, at: int, rank: int) -> Any:
 
 
 def aligned(record: Op, F: Any, size: int, tensors: Any, batched: Any, attrs: Any) -> Any:
-    """Elementwise: behind the batch, shapes line up at their ends, as in any broadcast."""
+    """Batching rule of elementwise ops: after the batch dimension, shapes broadcast as usual."""
     most = 0
     for x, b in zip(tensors, batched, strict=True):
         rank = rank_of(x)
@@ -153,7 +153,7 @@ def broadcast_entries(F: Any, x: Any, size: int, batched: bool, shape: tuple[int
 
 
 def flat(F: Any, x: Any) -> Any:
-    """Back to entries without dimensions."""
+    """Remove the dimension that `flattened` gave to entries without dimensions."""
     return F.reshape(x, x.shape[:1]) if len(x.shape) == 2 and x.shape[1] == 1 else x
 
 
@@ -166,7 +166,7 @@ def over_leading(
     batched: Any,
     attrs: Any,
 ) -> Any:
-    """The batch is one more leading dimension; inner ones line up behind it."""
+    """Batching rule of ops that take any leading dimensions: the batch is one more."""
     whole = [lift(F, x, size, b) for x, b in zip(tensors, batched, strict=True)]
     extra = max(len(x.shape) - c for x, c in zip(whole, cores, strict=True) if x is not None)
     placed = [
@@ -176,7 +176,7 @@ def over_leading(
 
 
 def folded(record: Op, F: Any, size: int, tensors: Any, batched: Any, attrs: Any) -> Any:
-    """Batch and dimension 0 become one, and two again in the results."""
+    """Batching rule that merges the batch with dimension 0, and splits the results again."""
     joined = []
     for x, b in zip(tensors, batched, strict=True):
         whole: Any = lift(F, x, size, b)

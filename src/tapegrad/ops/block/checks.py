@@ -1,4 +1,4 @@
-"""What an op does not take, in PyTorch's words; and small helpers about the dtypes of operands."""
+"""Checks of arguments with PyTorch's messages, and small helpers about dtypes of operands."""
 
 from __future__ import annotations
 
@@ -50,13 +50,18 @@ def common(*values: Any) -> dtypes.dtype:
 def as_number(function: str, argument: str, value: Any, run: Any = None) -> Any:
     """A number, or that in a 0-d tensor without history; `run` tells the in-place form apart."""
     if is_number(value):
-        if type(value) is int:
-            dtypes.scalar_dtype(value)  # refuses what neither int64 nor uint64 holds
+        refuse_too_big(value)
         return value
     if isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad:
         return value.item()  # type: ignore[attr-defined]
     name = f"{function}_" if run is write else function
     raise TypeError(f"{name}(): argument '{argument}' must be Number, not {type(value).__name__}")
+
+
+def refuse_too_big(number: Any) -> None:
+    """Refuse an int that neither int64 nor uint64 holds."""
+    if type(number) is int:
+        dtypes.scalar_dtype(number)
 
 
 def refuse_overflow(numbers: Iterable[Any], *operands: Any) -> None:
@@ -101,7 +106,7 @@ def without_complex32() -> NotImplementedError:
 
 
 def not_for(kernel: str, *categories: int) -> Callable[..., None]:
-    """A guard: the op's inner loop, by PyTorch's name for it, lacks these categories."""
+    """Make a guard that refuses these dtype categories, in PyTorch's words for its inner loop."""
 
     def guard(*values: Any) -> None:
         if max([category(v) for v in values if v is not None]) in categories:
@@ -122,7 +127,7 @@ def only_wide(kernel: str) -> Callable[..., None]:
 
 
 def only_tensors(function: str, run: Any = None, **arguments: Any) -> None:
-    """Numbers may not stand in for these arguments; `run` is set when the in-place method asks."""
+    """Refuse numbers for arguments that must be tensors; `run` is set for the in-place method."""
     for position, (name, value) in enumerate(arguments.items(), 0 if run else 1):
         if not isinstance(value, TensorBase):
             raise must_be_tensor(f"{function}_" if run else function, name, position, value)
@@ -135,6 +140,16 @@ def only_bool(function: str, argument: str, position: int, value: Any) -> None:
             f"{function}(): argument '{argument}' (position {position}) must be bool, "
             f"not {type(value).__name__}"
         )
+
+
+def no_size(value: Any, text: str) -> Exception:
+    """The error for what is no size: of a bool tensor PyTorch says something else."""
+    if isinstance(value, TensorBase) and value._array.dtype.kind == "b" and value._array.size == 1:
+        return RuntimeError(
+            "Expected scalar.isIntegral( false) to be true, but got false.  (Could this error "
+            "message be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
+    return TypeError(text)
 
 
 def check_room(size: int) -> None:

@@ -43,6 +43,7 @@ from typing import Any
 from ...core.dispatch import apply, binary, unary
 from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Facts, Op, Rule
 from ...core.rule_functions import RAW, RECORDED
+from ...core.strides import empty_like
 from ...kernels.cpu.backend import HOST
 from .batching import batching_rule
 from .forward_rules import elementwise_jvp, given_jvp, linear_jvp
@@ -68,17 +69,17 @@ __all__ = [
 
 
 class Public:
-    """What a block, or a function of ops, says about the function that users call."""
+    """The fields of a block, or of an @api function, about the function that users call."""
 
     function = True  # `tapegrad.<name>`; else there is only a method
     method = True
     inplace = False  # a method `<name>_`
     inplace_functions: tuple[str, ...] = ()  # in-place methods that are functions too: ("exp_",)
     foreach = ""  # the kind of `torch._foreach_<name>`, if there is one (foreach.py)
-    python = False  # written in Python in PyTorch: a missing argument hears Python's sentence
+    python = False  # written in Python in PyTorch: a missing argument raises Python's own TypeError
     samples: Sequence[Case] = ()
     autocast: Autocast | None = None  # the precision that autocast runs it in
-    out_dtype = ""  # what an `out` of another dtype than the result hears, where it is not cast
+    out_dtype = ""  # the error for an `out` of another dtype than the result; empty: it is cast
     functional_out = False  # one of the few functions of nn.functional with an `out`
     out_decides = False  # the result is made in the dtype of `out`
     out_apart = False  # `out` may share no memory with the arguments
@@ -224,7 +225,11 @@ def on_copy(block: type[Block]) -> Callable[..., Any]:
 
     @functools.wraps(change)
     def fwd(xp: Any, input: Any, *others: Any) -> Any:
-        out = xp.array(input, order=order, copy=True)
+        if order == "K" and not input.flags.c_contiguous:
+            out = empty_like(xp, input)
+            out[...] = input
+        else:
+            out = xp.array(input, order=order, copy=True)
         change(xp, out, *others)
         return out
 
@@ -243,7 +248,7 @@ def snake(name: str) -> str:
 
 
 def add_rules(record: Op, block: type[Block]) -> None:
-    """Work out which values each gradient rule reads and where they stand in a node."""
+    """Work out which values each gradient rule reads, and their positions in a node."""
     metas: list[tuple[int, str]] = []
 
     def place(name: str) -> int:
@@ -298,7 +303,7 @@ def shape_rules(record: Op, block: type[Block]) -> dict[str, Any]:
 
 
 def refuse_silence(record: Op, tensor: str) -> None:
-    """A forgotten rule must not look like a decision."""
+    """Raise if a block neither has a gradient rule nor says why: forgetting is no decision."""
     if tensor not in record.plain_tensors:
         raise TypeError(
             f"{record.name}: no rule d_{tensor}. If there is no such derivative, say it: "
@@ -307,7 +312,7 @@ def refuse_silence(record: Op, tensor: str) -> None:
 
 
 def own_name(name: str, public: bool) -> str:
-    """What PyTorch calls an op whose block does not say it: the name of a public one."""
+    """PyTorch's name of an op whose block gives none: the op's own name, if it is public."""
     if not public:
         raise TypeError(
             f'{name}: what is it called in PyTorch? aten = "name.overload", or None if there is '
@@ -322,13 +327,19 @@ def forward_rule(record: Op, block: type[Block]) -> Callable[..., Any] | None:
     if given is not None:
         names = [*record.tensors, *[f"t_{n}" for n in record.tensors], *record.outs, *record.attrs]
         at = {name: i for i, name in enumerate(names)}
-        places = tuple([at[name] for name in parameter_names(given)[1:]])
+        wanted = parameter_names(given)[1:]
+        record.jvp_reads_outs = any([name in record.outs for name in wanted])
+        places = tuple([at[name] for name in wanted])
         return functools.partial(given_jvp, given, places)
     if not record.differentiable:
         return None
     if record.linear:
+        record.multilinear = not record.variadic
         return functools.partial(linear_jvp, record)
     if record.elementwise and not record.wirtinger:
+        record.jvp_reads_outs = any(
+            [name in record.outs for names in record.needed_by for name in names]
+        )
         return functools.partial(elementwise_jvp, record)
     return None
 
@@ -365,7 +376,7 @@ def helper(
 
 
 def reads_as(*formulas: str) -> Callable[[Any], Any]:
-    """What a call of a helper is written as where a rule is shown, the first that has its names."""
+    """How diagnostics print a call of a helper: the first text whose names the call has."""
 
     def mark(function: Any) -> Any:
         function.formulas = formulas

@@ -50,6 +50,6 @@ def elementwise_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, 
 
 
 def fact(x: Any, what: str) -> Any:
-    """What rules read as `input_shape` and `input_dtype`."""
+    """A shape or dtype that rules read by name: `input_shape`, `input_dtype`."""
     array = getattr(x, "_array", x)
     return array.strides if what == "strides" else getattr(array, what)

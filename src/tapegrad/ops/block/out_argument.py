@@ -15,6 +15,7 @@ from ...core.late_bound import ON_DEMAND
 from ...core.lazy_conj import memory_behind, plain
 from ...core.modes import MODES, neither_recorded_nor_cast
 from ...core.python_dispatch import dispatches
+from ...core.strides import is_dense, strided
 from ...core.transforms.batched import has_batched
 from ...core.transforms.levels import BATCHES, TANGENTS
 from ...core.warned import warn
@@ -93,14 +94,18 @@ def store_all(name: str, out: Any, result: Any, api: Any, apart: Any = ()) -> An
     """Store what a call gave into its outputs, which grow apart from the arrays `apart`."""
     targets = out if isinstance(out, (tuple, list)) else (out,)
     parts = result if isinstance(result, tuple) else (result,)
+    refusal = "" if api is None else api.out_dtype
+    for target, part in zip(targets, parts, strict=True):  # all of them, before one is written
+        if not (dispatches(target) or dispatches(part)):
+            check_stored(name, target, plain(part._array), refusal)
     for target, part in zip(targets, parts, strict=True):
         if apart and target._array.shape != part._array.shape:
-            # It grows into the memory behind it.
+            # Resizing it writes to more of the storage that it is a view of.
             refuse_shared([x for x in apart if x.base is not None], target._array.base)
         if dispatches(target) or dispatches(part):
             target.copy_(part)  # what there is of memory, the class knows
         else:
-            store(name, target, plain(part._array), "" if api is None else api.out_dtype)
+            store(name, target, plain(part._array))
     return type(result)(targets) if isinstance(result, tuple) else out
 
 
@@ -155,14 +160,14 @@ def write_or_compute(
 
 
 def refuse_inference(t: TensorBase) -> None:
-    """What was made in inference mode is written there only."""
+    """Raise for an inference tensor as `out` outside of inference mode."""
     cell = t._cell
     if cell is not None and cell.inference and not cell.counts and not MODES.inference:
         raise inference_written()
 
 
 def check_memory(destination: Any, sources: list[Any], apart: bool = False) -> None:
-    """Refuse outputs whose elements are in each other's way, or in the way of the inputs.
+    """Refuse outputs that overlap themselves, each other or the inputs.
 
     Functions that read their input after they began to write want the two wholly `apart`.
     """
@@ -199,8 +204,17 @@ def flatten(values: Any) -> list[TensorBase]:
     return found
 
 
-def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
-    """Copy `array` into `target`, resizing it if need be.
+def lay_out_like(target: TensorBase, array: Any) -> None:
+    """Let an output that was resized have the strides of the result."""
+    if type(array) is not np.ndarray or array.flags.c_contiguous or not is_dense(array):
+        return
+    item = target._array.itemsize
+    strides = tuple([s // array.itemsize * item for s in array.strides])
+    target._array = strided(np, target._array, array.shape, strides)
+
+
+def check_stored(name: str, target: TensorBase, array: Any, refusal: str) -> None:
+    """Raise where `array` may not be copied into `target`.
 
     `refusal` is what another dtype hears, with names in braces; empty where it is cast.
     """
@@ -230,6 +244,10 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
             f"result type {have.scalar_type} can't be cast to the desired output type "
             f"{want.scalar_type}"
         )
+
+
+def store(name: str, target: TensorBase, array: Any) -> None:
+    """Copy `array` into `target`, resizing it if need be."""
     if target._array.shape != array.shape:
         if target._array.size:
             warn(
@@ -244,5 +262,6 @@ def store(name: str, target: TensorBase, array: Any, refusal: str) -> None:
         from ..copying.resize import resize_in_place
 
         resize_in_place(target, array.shape)
+        lay_out_like(target, array)
     quiet(target._array.__setitem__, ..., array)
     target._version_cell().bump(name)

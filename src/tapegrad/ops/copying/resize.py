@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import dtypes, errors
 from ...autograd.inplace import bump, refuse, repoint
+from ...autograd.starts import is_valueless
 from ...core.base import TensorBase
 from ...core.devices import xp_of
 from ...core.lazy_conj import memory_behind, with_bits_of
@@ -17,6 +18,7 @@ from ...core.record import lay_out
 from ...core.strides import contiguous_strides, strided
 from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...device import contiguous_format
+from ...device import strided as dense
 from ...storage import UntypedStorage, check_storage_dtype
 from ..block import Block, api, op
 from ..block.checks import invalid_call
@@ -150,6 +152,17 @@ def look_at(
     if source is None:
         array = np.empty(0, own)
     elif isinstance(source, TensorBase):
+        if source.layout is not dense:  # type: ignore[attr-defined]
+            raise NotImplementedError(
+                "Could not run 'aten::set_.source_Tensor' with arguments from the 'SparseCPU' "
+                "backend."
+            )
+        if is_valueless(input) != is_valueless(source):
+            raise RuntimeError(
+                f'Attempted to set the storage of a tensor on device "{input.device}" to a storage '
+                f'on different device "{source.device}".  This is no longer allowed; the devices '
+                "must match."
+            )
         if source._array.dtype != own:
             want, have = (dtypes.cpp_name(d) for d in (own, source._array.dtype))
             raise RuntimeError(f"Could not set tensor of type {have} to a tensor of type {want}")

@@ -14,6 +14,7 @@ from ...core.python_dispatch import read_values
 from ...core.settings import Default
 from ...device import CPU, entered
 from ...device import device as device_type
+from ..block.checks import no_size
 
 INSTALL = (
     "this runs on the CPU; for a GPU install CuPy for its CUDA: pip install 'tapegrad[cuda12]' or "
@@ -150,16 +151,6 @@ def is_whole(value: Any) -> bool:
 
 def whole(value: Any) -> int:
     return int(read_values(value).item()) if isinstance(value, TensorBase) else int(value)
-
-
-def no_size(value: Any, text: str) -> Exception:
-    """The error for what is no size: of a bool tensor PyTorch says something else."""
-    if isinstance(value, TensorBase) and value._array.dtype.kind == "b" and value._array.size == 1:
-        return RuntimeError(
-            "Expected scalar.isIntegral( false) to be true, but got false.  (Could this error "
-            "message be improved?  If so, please report an enhancement request to PyTorch.)"
-        )
-    return TypeError(text)
 
 
 def sizes(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:

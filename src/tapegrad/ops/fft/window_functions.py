@@ -14,6 +14,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core.arguments import is_index
+from ...core.base import TensorBase
 from ...core.modes import grad_set_to
 from ...device import strided
 from ..block import Case, api
@@ -35,6 +36,8 @@ class Form:
         self.dtype = dtypes.get_default_dtype() if dtype is None else dtype
         if M < 0:
             raise ValueError(f"{function} requires non-negative window length, got M={M}")
+        if isinstance(M, TensorBase) and M._array.dtype.kind not in "iub":
+            raise invalid_call("linspace", M)
         if layout is not strided:
             raise ValueError(f"{function} is implemented for strided tensors only, got: {layout}")
         if self.dtype is not dtypes.float32 and self.dtype is not dtypes.float64:

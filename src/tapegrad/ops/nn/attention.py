@@ -9,6 +9,7 @@ from typing import Any
 from ... import dtypes
 from ...core.arguments import cast_value
 from ...core.base import TensorBase
+from ...core.python_dispatch import same_always
 from ...core.rounding import half_as_single
 from ...core.strides import empty_like
 from ...device import CPU
@@ -290,7 +291,7 @@ def as_bias(mask: Any, query: Any) -> Any:
     """A mask of bools as what is added to the scores: nothing, or minus infinity."""
     if mask is None or mask._array.dtype.kind != "b":
         return mask
-    nothing = full((), 0.0, dtype=query.dtype)
+    nothing = same_always(full((), 0.0, dtype=query.dtype))
     return APIS["where"].call(mask, nothing, -math.inf)
 
 
@@ -298,7 +299,7 @@ def causal_bias(query: Any, key: Any) -> Any:
     """Every query sees the keys up to its own place."""
     if query.device != CPU:
         return kept_causal_bias(query.size(-2), key.size(-2), query.dtype, query.device)
-    seen = ones((query.size(-2), key.size(-2)), dtype=dtypes.bool_).tril()
+    seen = same_always(ones((query.size(-2), key.size(-2)), dtype=dtypes.bool_)).tril()
     return as_bias(seen, query)
 
 

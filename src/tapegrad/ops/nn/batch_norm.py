@@ -597,6 +597,7 @@ def instance_norm(
 
 @api(
     name="nn.functional.instance_norm",
+    python=True,
     method=False,
     samples=[Case(Draw(2, 3, 4), weight=Draw(3), bias=Draw(3)), Case(Draw(2, 3, 4, layout="T"))],
 )

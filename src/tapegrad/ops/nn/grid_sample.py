@@ -541,10 +541,10 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         raise must_be_tensor("affine_grid", "theta", 1, theta)
     if align_corners is None:
         warn_default("grid_sample")
-    else:
-        only_bool("affine_grid_generator", "align_corners", 3, align_corners)
     if not theta.dtype.is_floating_point:
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    if align_corners is not None:
+        only_bool("affine_grid_generator", "align_corners", 3, align_corners)
     if len(size) not in (4, 5):
         raise NotImplementedError(
             "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "

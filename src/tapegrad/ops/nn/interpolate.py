@@ -29,7 +29,7 @@ from ...kernels.resampling_taps import (
     transposed,
 )
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import invalid_call
+from ..block.checks import check_room, invalid_call
 from ..block.samples import Draw
 from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .pool_windows import Sizes, check_tensor, refuse_dtype
@@ -383,7 +383,14 @@ def wanted_sizes(given: list[int], size: Any) -> Sizes:
             f"upsample_nearest{n}d() received an invalid combination of arguments - got (Tensor, "
             "list, NoneType), but expected one of:"
         )
-    return (operator.index(size),) * n
+    if not isinstance(size, int) or size < 1 << 63:
+        return (operator.index(size),) * n
+    if n not in (1, 2, 3):
+        return ()
+    raise TypeError(
+        f"upsample_nearest{n}d(): argument 'output_size' failed to unpack the object at pos 1 with "
+        'error "Overflow when unpacking long long"'
+    )
 
 
 def scaled_size(size: int, factor: float) -> int:
@@ -499,6 +506,7 @@ def resized(
     """Check and run one of the blocks."""
     n = len(out)
     check_sizes(input._array.shape, out)
+    check_room(math.prod(input._array.shape[:2]) * math.prod(out) * input._array.itemsize)
     bytes_too = mode.startswith("nearest") or n == 2
     kinds = "fV" if input._array.dtype != np.uint8 or not bytes_too else "u"
     refuse_dtype(kernel_name(mode, n), input, kinds, half=not mode.endswith("-aa"))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...core.arguments import REDUCTIONS, cast_value
+from ...core.arguments import REDUCTIONS, cast_value, is_index
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.modes import MODES
@@ -29,10 +29,12 @@ from . import reduction as _reduction
 
 def by_number(function: str, reduction: Any) -> str:
     """The reduction that a number stands for; numbers that stand for none reduce nothing."""
-    if not isinstance(reduction, int):
+    if not is_index(reduction):
         raise TypeError(
             f"{function}(): argument 'reduction' must be int, not {type(reduction).__name__}"
         )
+    if reduction >= 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     return REDUCTIONS[reduction] if 0 <= reduction < 3 else "none"
 
 

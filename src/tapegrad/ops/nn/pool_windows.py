@@ -28,7 +28,7 @@ AXES = {2: "HW", 3: "THW"}
 
 def is_whole(value: Any) -> bool:
     if isinstance(value, TensorBase):
-        return value._array.ndim == 0 and value._array.dtype.kind in "iu"
+        return value._array.ndim == 0 and value._array.dtype.kind in "iub"
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 

@@ -200,7 +200,9 @@ def parsed(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any
         flags = [values.get(n, False) for n in FLAGS]
         if not all([isinstance(v, bool) for v in flags]):
             continue
-        if not is_index(values["num_layers"]) or not isinstance(values["dropout"], (int, float)):
+        if not is_index(values["num_layers"]):
+            continue
+        if not isinstance(values["dropout"], (int, float, TensorBase)):
             continue
         first, rest = values[names[0]], [values[n] for n in shared[1:]]
         if many and len(hx) != 2:

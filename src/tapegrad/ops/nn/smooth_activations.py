@@ -15,7 +15,7 @@ from ...core.python_dispatch import read_values
 from ...core.rounding import half_as_single
 from ...core.strides import contiguous
 from ..block import AS_IS, SINGLE, Autocast, Case, Elementwise, api, apply, op
-from ..block.checks import OUT_FOUND, is_number, not_implemented
+from ..block.checks import OUT_FOUND, is_number, not_implemented, refuse_too_big
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import pick
 from ..special.kernels import pointwise
@@ -50,7 +50,8 @@ def number_of(function: str, argument: str, position: int, value: Any, kind: str
     if type(value) is float:
         return value
     if type(value) is int:
-        dtypes.scalar_dtype(value)  # refuses what neither int64 nor uint64 holds
+        if kind == "Number":
+            refuse_too_big(value)
         return value
     if isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad:
         return read_values(value).item()

@@ -29,6 +29,7 @@ from ..block.checks import (
     is_wide_float,
     not_implemented,
     refuse_overflow,
+    refuse_too_big,
 )
 from ..block.samples import Draw, binary_cases, unary_cases
 
@@ -616,8 +617,10 @@ def remainder(input: Any, other: Any, *, run: Any = None) -> Any:
         if isinstance(other, TensorBase):
             return (run or apply)(Remainder, (input, other))
         if is_number(other):
+            refuse_too_big(other)
             return (run or apply)(RemainderScalar, (input,), (other,))
-    elif isinstance(other, TensorBase) and is_number(input):
+    elif isinstance(other, TensorBase) and is_number(input) and run is None:
+        refuse_too_big(input)
         return apply(RemainderOf, (other,), (input,))
     raise invalid_call("remainder", input, other)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.dispatch import apply
+from ...core.strides import empty_like
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import not_implemented, without_complex32
@@ -53,6 +56,14 @@ def complex_dtype(xp: Any, array: Any) -> Any:
     return xp.complex128 if array.dtype == xp.float64 else xp.complex64
 
 
+def room_for(xp: Any, one: Any, other: Any) -> Any:
+    """Memory for complex numbers made of two arrays, laid out as the first of full shape."""
+    shape = broadcast_batch(one.shape, other.shape)
+    dtype = np.dtype(complex_dtype(xp, one))
+    whole = one if one.shape == shape else other
+    return empty_like(xp, whole, dtype) if whole.shape == shape else xp.empty(shape, dtype)
+
+
 @op
 class Complex(Block):
     """complex(real, imag) -> Tensor: complex numbers from their real and imaginary parts.
@@ -70,8 +81,7 @@ class Complex(Block):
     aligns = True
 
     def fwd(xp, real, imag):
-        shape = broadcast_batch(real.shape, imag.shape)
-        out = xp.empty(shape, complex_dtype(xp, real))
+        out = room_for(xp, real, imag)
         out.real = real
         out.imag = imag
         return out
@@ -115,8 +125,7 @@ class Polar(Block):
     aligns = True
 
     def fwd(xp, abs, angle):
-        shape = broadcast_batch(abs.shape, angle.shape)
-        out = xp.empty(shape, complex_dtype(xp, abs))
+        out = room_for(xp, abs, angle)
         out.real = abs * xp.cos(angle)
         out.imag = abs * xp.sin(angle)
         return out

@@ -26,6 +26,7 @@ from ..block.checks import (
     not_for,
     not_implemented,
     refuse_overflow,
+    refuse_too_big,
 )
 from ..block.samples import Draw, unary_cases
 
@@ -220,6 +221,7 @@ def float_power(input: Any, exponent: Any, *, run: Any = None) -> Any:
     tensors = [t for t in (input, exponent) if isinstance(t, TensorBase)]
     if not tensors or len(tensors) + is_number(input) + is_number(exponent) < 2:
         raise invalid_call("float_power", input, exponent)
+    refuse_too_big(exponent)
     top = max([category(t._array if isinstance(t, TensorBase) else t) for t in (input, exponent)])
     dtype = dtypes.complex128 if top == COMPLEX else dtypes.float64
     if run is not None and input.dtype is not dtype:

@@ -24,9 +24,11 @@ from ..block.checks import (
     OUT_FOUND,
     invalid_call,
     is_complex,
+    is_number,
     not_for,
     not_implemented,
     only_tensors,
+    refuse_too_big,
 )
 from ..block.samples import Draw, binary_cases, unary_cases
 from ..shape.bit_views import conjugate_view
@@ -313,6 +315,9 @@ def copysign(input: Any, other: Any, *, run: Any = None) -> Any:
         raise invalid_call("copysign", input, other)
     if hasattr(other, "_array"):
         return (run or apply)(Copysign, (input, other))
+    if not is_number(other):
+        raise invalid_call("copysign", input, other)
+    refuse_too_big(other)
     return (run or apply)(CopysignScalar, (input,), (other,))
 
 

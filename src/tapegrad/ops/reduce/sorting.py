@@ -396,6 +396,9 @@ def unique_consecutive(
     """
     look_at_flags(return_inverse, return_counts)
     only_tensors("unique_consecutive", input=input)
+    if not isinstance(return_inverse, bool):
+        kind = type(return_inverse).__name__
+        raise TypeError(f"unique_consecutive(): argument 'return_inverse' must be bool, not {kind}")
     at = None if dim is None else wrap_dim(dim, input._array.ndim)
     check_slices(input, at)
     refuse_complex("unique" if at is None else "unique_consecutive", input)

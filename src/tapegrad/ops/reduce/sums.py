@@ -97,6 +97,9 @@ def as_index(function: str, value: Any, wanted: str, forms: tuple[str, ...]) -> 
     """An integer from anything but a bool that can stand for one."""
     if is_index(value):
         return operator.index(value)
+    if wanted == "tuple of ints" and isinstance(value, TensorBase) and not value._array.ndim:
+        if value._array.dtype.kind == "b":  # PyTorch's lists of ints take it
+            return int(value._array)
     given = type(value).__name__
     if forms:
         shown = "".join([f" * ({form})\n" for form in forms])

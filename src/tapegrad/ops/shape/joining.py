@@ -12,7 +12,7 @@ from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
 from ...core.python_dispatch import read_values
-from ...core.strides import channels_last
+from ...core.strides import channels_last, empty_like
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
 from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
@@ -446,6 +446,13 @@ def checked_repeats(times: Any) -> Any:
 # ---------------------------------------------------------------------- moving
 
 
+def flipped(xp: Any, x: Any, dims: Any) -> Any:
+    """A flipped copy, laid out as a copy of `x` is."""
+    out = empty_like(xp, x)
+    out[...] = xp.flip(x, dims)
+    return out
+
+
 @op
 class Flip(LinearMove):
     """flip(input, *dims) -> Tensor: the order of the elements reversed along `dims`.
@@ -462,7 +469,7 @@ class Flip(LinearMove):
     dims = ("dims",)
 
     def fwd(xp, input, dims):
-        return xp.flip(input, dims).copy(order="K")
+        return flipped(xp, input, dims)
 
     def d_input(F, grad, dims):
         return F.flip(grad, dims)
@@ -541,12 +548,13 @@ class Roll(LinearMove):
                 f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(along)}"
             )
         dims = as_ints("roll", "dims", 2, tuple(along))
+        moves = as_ints("roll", "shifts", 1, tuple(moves))
         if not input._array.size:
             return run(Roll, (input,), (0, None))  # PyTorch looks no further
         if not input._array.ndim:
             raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
         found = tuple([wrap_dim(d, input._array.ndim) for d in dims])
-        return run(Roll, (input,), (as_ints("roll", "shifts", 1, tuple(moves)), found))
+        return run(Roll, (input,), (moves, found))
 
     def batch(F, size, batched, input, shifts, dims):
         if dims is None:
@@ -573,8 +581,8 @@ class Rot90(LinearMove):
         if k == 0:
             return input.copy()
         if k == 2:
-            return xp.flip(input, dims).copy(order="K")
-        turned = xp.flip(input, b if k == 1 else a).copy(order="K")
+            return flipped(xp, input, dims)
+        turned = flipped(xp, input, b if k == 1 else a)
         return xp.swapaxes(turned, a, b)
 
     def d_input(F, grad, k, dims):

@@ -16,6 +16,7 @@ from ...core.transforms.batched import is_batched, through
 from ...device import contiguous_format
 from ...kernels.cpu import KERNELS
 from ..block import Case, ViewOp, api, apply, helper, op
+from ..block.checks import no_size
 from ..block.samples import Draw
 from ..block.shapes import asked_shape
 
@@ -44,8 +45,10 @@ def as_ints(function: str, argument: str, position: int, values: Any) -> tuple[i
     if not isinstance(values, (tuple, list)):
         raise TypeError(start + f"not {type(values).__name__}")
     for i, value in enumerate(values):
-        if type(value) is not int and not hasattr(value, "__index__"):
-            raise TypeError(start + f"but found element of type {type(value).__name__} at pos {i}")
+        if type(value) is not int and not is_index(value):
+            raise no_size(
+                value, start + f"but found element of type {type(value).__name__} at pos {i}"
+            )
     return tuple([operator.index(v) for v in values])
 
 

@@ -9,7 +9,7 @@ from ...core.arguments import cast_value
 from ...core.base import TensorBase
 from ...core.rounding import half_as_single
 from ..block import SINGLE, Autocast, Case, Elementwise, api, apply, op
-from ..block.checks import COMPLEX, invalid_call, is_number, not_for, only_wide
+from ..block.checks import COMPLEX, invalid_call, is_number, not_for, only_wide, refuse_too_big
 from ..block.samples import Draw, Index, binary_cases, unary_cases
 from ..pointwise.transcendental import Erf
 from .kernels import pointwise
@@ -365,8 +365,10 @@ def choose(name: str, blocks: tuple[Any, Any, Any], input: Any, other: Any, run:
         if isinstance(other, TensorBase):
             return run(both, (input, other))
         if is_number(other):
+            refuse_too_big(other)
             return run(behind, (input,), (other,))
-    elif isinstance(other, TensorBase) and is_number(input):
+    elif isinstance(other, TensorBase) and is_number(input) and run is apply:
+        refuse_too_big(input)
         return apply(front, (other,), (input,))
     raise invalid_call(name, input, other)
 

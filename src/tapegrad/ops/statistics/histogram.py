@@ -16,7 +16,7 @@ from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...errors import no_tensor_in_list
 from ..block import Block, Case, api, apply, op
 from ..block.batching import up
-from ..block.checks import invalid_call, is_number, not_implemented
+from ..block.checks import invalid_call, is_number, not_implemented, only_bool
 from ..block.samples import Draw, Index
 from ..creation.ranges import evenly
 from ..reduce.sums import all_dims, array_of
@@ -405,6 +405,7 @@ class HashTensor(Block):
 
     def call(input, dim=(), *, keepdim=False, mode=0):
         x = array_of("hash_tensor", input)
+        only_bool("hash_tensor", "keepdim", 3, keepdim)
         if mode != 0:
             raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
         dims = all_dims("hash_tensor", input, dim)

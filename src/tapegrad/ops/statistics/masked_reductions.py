@@ -97,10 +97,10 @@ def canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
     bound = max(ndim, 1)
     dims: list[int] = []
     for d in dim if isinstance(dim, (tuple, list)) else (dim,):
-        if not is_index(d):
-            raise TypeError(f"'{type(d).__name__}' object is not iterable")
         if d in dims:
             raise RuntimeError(f"dim={d} appears multiple times in the list of dims")
+        if not is_index(d):
+            raise TypeError(f"'{type(d).__name__}' object is not iterable")
         if not -bound <= d < bound:
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but "

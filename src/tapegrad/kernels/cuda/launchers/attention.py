@@ -13,6 +13,7 @@ import numpy as np
 from ..cublas import NAMES
 from ..denormals import FLUSH
 from ..programs import compiled
+from .launcher import Launcher
 from .moves import opaque
 
 NOTHING = np.uint64(0)
@@ -218,50 +219,105 @@ def by_rows(x: Any) -> Any:
     return x if x.strides[-1] == x.dtype.itemsize else x.copy()
 
 
-def register(backend: Any, gpu: Any, reference: Any) -> None:
-    xp = gpu.xp
-    if xp.cuda.runtime.getDeviceProperties(0)["major"] < 8:
-        return  # no tensor cores for TF32 and bfloat16
-    name = "scaled_dot_product_flash_attention_for_cpu"
-    other, other_pull = reference(name), reference(f"{name}_backward")
-    kernels = Kernels(gpu)
-    alloc, array = xp.cuda.alloc, xp.ndarray
+NAME = "scaled_dot_product_flash_attention_for_cpu"
 
-    @backend.override(name)
-    def attention(query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool) -> Any:
-        plan = kernels.plan([query, key, value], mask, scale, causal)
+
+def register(backend: Any, gpu: Any, reference: Any) -> None:
+    if gpu.xp.cuda.runtime.getDeviceProperties(0)["major"] < 8:
+        return  # no tensor cores for TF32 and bfloat16
+    kernels = Kernels(gpu)
+    Attention(kernels, reference).register(backend)
+    AttentionBackward(kernels, reference).register(backend)
+
+
+class AttentionLauncher(Launcher):
+    """A launcher whose plan is a Plan, with the arrays that it is for."""
+
+    def __init__(self, kernels: Kernels, reference: Any) -> None:
+        super().__init__(reference)
+        self.kernels = kernels
+        self.alloc = kernels.xp.cuda.alloc
+        self.ndarray = kernels.xp.ndarray
+
+    def planned(self, arrays: list[Any], mask: Any, scale: float, causal: bool) -> Any:
+        """The plan for arrays as they lie, or for copies of those whose rows are strided."""
+        plan = self.kernels.plan(arrays, mask, scale, causal)
         if plan is None:
-            given = [by_rows(x) for x in (query, key, value)]
-            plan = kernels.plan(given, mask, scale, causal)
-            if plan is None:
-                return other(query, key, value, mask, scale, causal)
-            query, key, value = given
-        result = plan.results[0]
-        out = array(result.shape, query.dtype, alloc(result.bytes), result.strides)
-        args = (query, key, value, NOTHING if mask is None else mask, out, plan.plan)
-        plan.runs[0](plan.grids[0], BLOCK, args, shared_mem=plan.shared[0])
+            arrays = [by_rows(x) for x in arrays]
+            plan = self.kernels.plan(arrays, mask, scale, causal)
+        return None if plan is None else (plan, arrays)
+
+
+class Attention(AttentionLauncher):
+    op = NAME
+
+    def fits(self, query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool) -> bool:
+        return True  # the plan looks at everything
+
+    def plan(self, query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool) -> Any:
+        return self.planned([query, key, value], mask, scale, causal)
+
+    def run(
+        self, plan: Any, query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool
+    ) -> Any:
+        found, arrays = plan
+        result = found.results[0]
+        memory = self.alloc(result.bytes)
+        out = self.ndarray(result.shape, query.dtype, memory, result.strides)
+        args = (*arrays, NOTHING if mask is None else mask, out, found.plan)
+        found.runs[0](found.grids[0], BLOCK, args, shared_mem=found.shared[0])
         return out
 
-    @backend.override(f"{name}_backward")
-    def pull(
-        grad: Any, query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool
+
+class AttentionBackward(AttentionLauncher):
+    """The gradients of query, key and value, in two launches."""
+
+    op = f"{NAME}_backward"
+
+    def fits(
+        self,
+        grad: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        mask: Any,
+        scale: float,
+        causal: bool,
+    ) -> bool:
+        return True  # the plan looks at everything
+
+    def plan(
+        self,
+        grad: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        mask: Any,
+        scale: float,
+        causal: bool,
     ) -> Any:
-        plan = kernels.plan([query, key, value, grad], mask, scale, causal)
-        if plan is None:
-            given = [by_rows(x) for x in (query, key, value, grad)]
-            plan = kernels.plan(given, mask, scale, causal)
-            if plan is None:
-                return other_pull(grad, query, key, value, mask, scale, causal)
-            query, key, value, grad = given
-        dtype = query.dtype
-        to_query, to_key, to_value = plan.memory(array, alloc, dtype)
-        stats = alloc(plan.bytes)
+        return self.planned([query, key, value, grad], mask, scale, causal)
+
+    def run(
+        self,
+        plan: Any,
+        grad: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        mask: Any,
+        scale: float,
+        causal: bool,
+    ) -> Any:
+        found, (query, key, value, grad) = plan
+        to_query, to_key, to_value = found.memory(self.ndarray, self.alloc, query.dtype)
+        stats = self.alloc(found.bytes)
         known = np.uint64(stats.ptr)
         inputs = (grad, query, key, value, NOTHING if mask is None else mask)
-        run, run_next = plan.runs
-        of_queries, of_keys = plan.grids
-        size, size_next = plan.shared
-        run(of_queries, BLOCK, (*inputs, to_query, known, plan.plan), shared_mem=size)
-        args = (*inputs, known, to_key, to_value, plan.plan)
+        run, run_next = found.runs
+        of_queries, of_keys = found.grids
+        size, size_next = found.shared
+        run(of_queries, BLOCK, (*inputs, to_query, known, found.plan), shared_mem=size)
+        args = (*inputs, known, to_key, to_value, found.plan)
         run_next(of_keys, BLOCK, args, shared_mem=size_next)
         return to_query, to_key, to_value

@@ -13,6 +13,7 @@ import numpy as np
 from ...geometry import ordered
 from ..cublas import NAMES
 from ..programs import compiled
+from .launcher import Launcher
 
 U64, I64 = np.uint64, np.int64
 NOTHING = np.uint64(0)  # a null pointer
@@ -125,46 +126,62 @@ def register(backend: Any, gpu: Any, reference: Any) -> None:
         philox_untied=philox_untied,
         fill_cell=fill_cell,
     )
-    register_dropout(backend, draws, reference)
+    for launcher in (DrawnDropout, Dropout, DropoutBackward):
+        launcher(backend, draws, reference).register(backend)
 
 
-def register_dropout(backend: Any, draws: Draws, reference: Any) -> None:
-    other = reference("drawn_dropout")
+class DropoutLauncher(Launcher):
+    """A launcher with the kernels of random numbers."""
 
-    @backend.override("drawn_dropout")
-    def drawn_dropout(input: Any, keep: float, scale: float, start: Any) -> Any:
-        kind = NAMES.get(input.dtype)
-        if kind is None:
-            return other(input, keep, scale, start)
+    def __init__(self, backend: Any, draws: Draws, reference: Any) -> None:
+        super().__init__(reference)
+        self.backend = backend
+        self.draws = draws
+        self.gpu = draws.gpu
+
+
+class DrawnDropout(DropoutLauncher):
+    """Draws a mask and applies it; both are results."""
+
+    op = "drawn_dropout"
+
+    def fits(self, input: Any, keep: float, scale: float, start: Any) -> bool:
+        return input.dtype in NAMES
+
+    def plan(self, input: Any, keep: float, scale: float, start: Any) -> Any:
+        return self.draws.kernel("dropout", NAMES[input.dtype], start.side_by_side)
+
+    def run(self, plan: Any, input: Any, keep: float, scale: float, start: Any) -> Any:
         x, back = ordered(input)
         if not x.flags.c_contiguous:
-            x = backend.copied(x)
-        out = draws.gpu.empty(x.shape, x.dtype)
-        mask = draws.gpu.empty(x.shape, BOOL)
-        options = (real(kind)(keep), real(kind)(scale), I64(x.size))
-        run = draws.kernel("dropout", kind, start.side_by_side)
-        run((start.threads // 256,), THREADS, (x, out, mask, *place(start), *options))
+            x = self.backend.copied(x)
+        out, mask = self.gpu.empty(x.shape, x.dtype), self.gpu.empty(x.shape, BOOL)
+        number = real(NAMES[x.dtype])
+        options = (number(keep), number(scale), I64(x.size))
+        plan((start.threads // 256,), THREADS, (x, out, mask, *place(start), *options))
         return (out, mask) if x is input else (out.transpose(back), mask.transpose(back))
 
-    for name in ("native_dropout", "native_dropout_backward"):
-        backend.override(name)(masked_kernel(draws, reference(name)))
 
+class Dropout(DropoutLauncher):
+    """Applies a mask that is given."""
 
-def masked_kernel(draws: Draws, other: Any) -> Any:
-    def run(x: Any, mask: Any, scale: float) -> Any:
-        kind = NAMES.get(x.dtype)
-        if (
-            kind is None
-            or mask.dtype != BOOL
-            or x.shape != mask.shape
-            or not x.flags.c_contiguous
-            or not mask.flags.c_contiguous
-        ):
-            return other(x, mask, scale)
-        out = draws.gpu.empty(x.shape, x.dtype)
+    op = "native_dropout"
+
+    def fits(self, x: Any, mask: Any, scale: float) -> bool:
+        if x.dtype not in NAMES or mask.dtype != BOOL or x.shape != mask.shape:
+            return False
+        return bool(x.flags.c_contiguous and mask.flags.c_contiguous)
+
+    def plan(self, x: Any, mask: Any, scale: float) -> Any:
+        return self.draws.kernel("masked", NAMES[x.dtype])
+
+    def run(self, plan: Any, x: Any, mask: Any, scale: float) -> Any:
+        out = self.gpu.empty(x.shape, x.dtype)
         if x.size:
-            args = (x, mask, out, real(kind)(scale), I64(x.size))
-            draws.kernel("masked", kind)(draws.gpu.grid((x.size + 3) // 4), THREADS, args)
+            args = (x, mask, out, real(NAMES[x.dtype])(scale), I64(x.size))
+            plan(self.gpu.grid((x.size + 3) // 4), THREADS, args)
         return out
 
-    return run
+
+class DropoutBackward(Dropout):
+    op = "native_dropout_backward"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..cublas import NAMES
 from ..formulas import functions
 from ..programs import compiled, formula_file
 from .kernels import BLOCK, I32, NOTHING, Gpu, accumulator, contiguous_floats, real
+from .launcher import Launcher
 from .moves import MANY, U32, Plans, contiguous, plan_order
 
 NUMBERS = (int, float)
@@ -74,9 +76,8 @@ def register_masks(backend: Any, gpu: Gpu, reference: Any) -> None:
         return other_fill(input, mask, value) if out is None else out
 
 
-def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
-    ndarray = gpu.xp.ndarray
-    others = reference("glu"), reference("glu_backward"), reference("prelu_kernel_backward")
+def gpu_kernels(gpu: Gpu) -> Callable[[str, str], Any]:
+    """A function of a dtype's name and a kernel's, in a file that is made of the blocks."""
 
     @functools.cache
     def kernel(kind: str, name: str) -> Any:
@@ -87,37 +88,74 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
         text += functions(PreluKernelBackward.forward, ["prelu_input", "prelu_weight"])
         return compiled(gpu.xp, "gates.cu", kind, name, made=formula_file(text))
 
+    return kernel
+
+
+def half_of(shape: tuple[int, ...], dim: int) -> int:
+    """Elements of one half of a dimension, with the dimensions inside it."""
+    return shape[dim] // 2 * math.prod(shape[dim + 1 :])
+
+
+class GateLauncher(Launcher):
+    """A launcher of the kernels in sources/gates.cu."""
+
+    def __init__(self, backend: Any, gpu: Gpu, kernel: Any, reference: Any) -> None:
+        super().__init__(reference)
+        self.backend = backend
+        self.gpu = gpu
+        self.kernel = kernel
+        self.ndarray = gpu.xp.ndarray
+
+
+class Glu(GateLauncher):
+    """One half of a dimension times a gate, the sigmoid of the other half."""
+
+    op = "glu"
+
+    def fits(self, input: Any, dim: int) -> bool:
+        return contiguous_floats(input) and 0 < input.size < MANY
+
+    def plan(self, input: Any, dim: int) -> Any:
+        return self.kernel(NAMES[input.dtype], "glu")
+
+    def run(self, plan: Any, input: Any, dim: int) -> Any:
+        shape = input.shape
+        made = (*shape[:dim], shape[dim] // 2, *shape[dim + 1 :])
+        out = self.ndarray(made, input.dtype)
+        sizes = (U32(out.size), U32(half_of(shape, dim)))
+        plan(self.gpu.grid(out.size), BLOCK, (input, out, *sizes))
+        return out
+
+
+class GluBackward(GateLauncher):
+    """The gradient of the input."""
+
+    op = "glu_backward"
+
+    def fits(self, grad: Any, input: Any, dim: int) -> bool:
+        return contiguous_floats(input) and 0 < input.size < MANY and grad.dtype is input.dtype
+
+    def plan(self, grad: Any, input: Any, dim: int) -> Any:
+        return self.kernel(NAMES[input.dtype], "glu_back")
+
+    def run(self, plan: Any, grad: Any, input: Any, dim: int) -> Any:
+        if not contiguous(grad):
+            grad = self.backend.copied(grad)
+        out = self.ndarray(input.shape, input.dtype)
+        sizes = (U32(grad.size), U32(half_of(input.shape, dim)))
+        plan(self.gpu.grid(grad.size), BLOCK, (grad, input, out, *sizes))
+        return out
+
+
+def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
+    ndarray = gpu.xp.ndarray
+    other = reference("prelu_kernel_backward")
+    kernel = gpu_kernels(gpu)
+    Glu(backend, gpu, kernel, reference).register(backend)
+    GluBackward(backend, gpu, kernel, reference).register(backend)
+
     def straight(x: Any) -> Any:
         return x if contiguous(x) else backend.copied(x)
-
-    def half_of(shape: tuple[int, ...], dim: int) -> int:
-        """Elements of one half of a dimension, with the dimensions inside it."""
-        return shape[dim] // 2 * math.prod(shape[dim + 1 :])
-
-    @backend.override("glu")
-    def glu(input: Any, dim: int) -> Any:
-        if not contiguous_floats(input) or not 0 < input.size < MANY:
-            return others[0](input, dim)
-        shape = input.shape
-        out = ndarray((*shape[:dim], shape[dim] // 2, *shape[dim + 1 :]), input.dtype)
-        run = kernel(NAMES[input.dtype], "glu")
-        run(gpu.grid(out.size), BLOCK, (input, out, U32(out.size), U32(half_of(shape, dim))))
-        return out
-
-    @backend.override("glu_backward")
-    def glu_backward(grad_output: Any, input: Any, dim: int) -> Any:
-        if (
-            not contiguous_floats(input)
-            or not 0 < input.size < MANY
-            or grad_output.dtype is not input.dtype
-        ):
-            return others[1](grad_output, input, dim)
-        grad = straight(grad_output)
-        out = ndarray(input.shape, input.dtype)
-        run = kernel(NAMES[input.dtype], "glu_back")
-        sizes = (U32(grad.size), U32(half_of(input.shape, dim)))
-        run(gpu.grid(grad.size), BLOCK, (grad, input, out, *sizes))
-        return out
 
     def slopes_fit(grad: Any, input: Any, weight: Any) -> Any:
         """How the weights are spread over the input; None if the kernels do not take them."""
@@ -136,7 +174,7 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
     def prelu_backward(grad_output: Any, input: Any, weight: Any) -> Any:
         sizes = slopes_fit(grad_output, input, weight)
         if sizes is None:
-            return others[2](grad_output, input, weight)
+            return other(grad_output, input, weight)
         n, _, _, stays, count = sizes
         shape, dtype = input.shape, input.dtype
         to_input, to_weight = ndarray(shape, dtype), ndarray(shape, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from ...geometry import disjoint, laid_out_like
 from ..cublas import NAMES
 from .kernels import BLOCK, I32, Gpu, real
+from .launcher import Launcher
 from .moves import MANY, U32, Plans, contiguous, opaque
 from .rows import dense, pointer
 
@@ -109,196 +111,183 @@ class Pool:
         return out
 
 
+def make_pool(gpu: Gpu, x_shape: Ints, out: Ints, geometry: Any, dtype: Any) -> Pool | None:
+    """None if the kernels do not take these sizes or this dtype."""
+    lead = len(x_shape) - len(out)
+    counts = (math.prod(x_shape), math.prod((*x_shape[:lead], *out)))
+    if dtype not in NAMES or min((*counts, *out)) <= 0 or max(counts) >= MANY:
+        return None
+    # Adaptive windows are found by products of sizes.
+    most = max([(n + 1) * (o + 1) for n, o in zip(x_shape[lead:], out, strict=True)])
+    if geometry is None and most >= MANY:
+        return None
+    return Pool(gpu, x_shape, out, geometry, dtype)
+
+
 def register(backend: Any, gpu: Gpu, reference: Any) -> None:
-    def plan(x_shape: Ints, out: Ints, geometry: Any, dtype: Any) -> Pool | None:
-        lead = len(x_shape) - len(out)
-        counts = (math.prod(x_shape), math.prod((*x_shape[:lead], *out)))
-        if dtype not in NAMES or min((*counts, *out)) <= 0 or max(counts) >= MANY:
-            return None
-        # Adaptive windows are found by products of sizes.
-        most = max([(n + 1) * (o + 1) for n, o in zip(x_shape[lead:], out, strict=True)])
-        if geometry is None and most >= MANY:
-            return None
-        return Pool(gpu, x_shape, out, geometry, dtype)
+    pools = Plans(functools.partial(make_pool, gpu))
+    MaxIndices("max_pool_indices", backend, pools, reference).register(backend)
+    for n in (2, 3):
+        maxima = MaxValues(f"max_pool{n}d", backend, pools, reference)
+        both = MaxBoth(f"max_pool{n}d_with_indices", backend, pools, reference)
+        for launcher in (
+            maxima,
+            both,
+            Means(f"avg_pool{n}d", backend, pools, reference),
+            MeansBackward(f"avg_pool{n}d_backward", backend, pools, reference),
+            AdaptiveMeans(f"adaptive_avg_pool{n}d", backend, pools, reference),
+            AdaptiveMeansBackward(f"adaptive_avg_pool{n}d_backward", backend, pools, reference),
+            AdaptiveMaxima(f"adaptive_max_pool{n}d", backend, pools, reference),
+            AdaptiveMaximaBackward(f"adaptive_max_pool{n}d_backward", backend, pools, reference),
+        ):
+            launcher.register(backend)
+        backend.pulls[maxima.op] = maxima.pull
+        backend.pulls[both.op] = both.pull_both
 
-    pools = Plans(plan)
-    register_max(backend, pools, reference)
-    register_avg(backend, pools, reference)
-    register_adaptive(backend, pools, reference)
+
+class PoolLauncher(Launcher):
+    """A launcher of poolings, for one number of dimensions. Its plan is a Pool."""
+
+    def __init__(self, op: str, backend: Any, pools: Plans, reference: Any) -> None:
+        self.op = op
+        super().__init__(reference)
+        self.backend = backend
+        self.pools = pools
+
+    def fits(self, *args: Any) -> bool:
+        return True  # the plan looks at everything
+
+    def dense(self, x: Any) -> Any:
+        return dense(self.backend, x)
+
+    def like(self, input: Any, out: Any, dims: int) -> Any:
+        return laid_out_like(self.backend.xp, input, out, dims)
 
 
-def register_max(backend: Any, pools: Plans, reference: Any) -> None:
-    xp = backend.xp
+# ---------------------------------------------------------------------- maxima
 
-    def of(x_shape: Ints, dtype: Any, geometry: tuple[Ints, ...]) -> Pool | None:
-        found: Pool | None = pools.get((x_shape, geometry[4], geometry[:4], dtype))
+
+class MaxIndices(PoolLauncher):
+    """Where the maxima are."""
+
+    def planned(self, shape: Ints, dtype: Any, geometry: tuple[Ints, ...]) -> Pool | None:
+        found: Pool | None = self.pools.get((shape, geometry[4], geometry[:4], dtype))
         return found
 
-    other_indices = reference("max_pool_indices")
+    def plan(self, input: Any, *geometry: Any) -> Pool | None:
+        return self.planned(input.shape, input.dtype, geometry)
 
-    @backend.override("max_pool_indices")
-    def max_pool_indices(input: Any, *geometry: Any) -> Any:
-        pool = of(input.shape, input.dtype, geometry)
-        if pool is None:
-            return other_indices(input, *geometry)
-        return pool.maxima(dense(backend, input), False, True)[1]
+    def run(self, plan: Pool, input: Any, *geometry: Any) -> Any:
+        return plan.maxima(self.dense(input), False, True)[1]
 
-    def values_only(other: Any) -> Any:
-        def run(input: Any, *geometry: Any) -> Any:
-            pool = of(input.shape, input.dtype, geometry)
-            if pool is None:
-                return other(input, *geometry)
-            out = pool.maxima(dense(backend, input), True, False)[0]
-            return laid_out_like(xp, input, out, len(geometry[0]))
 
-        return run
+class MaxValues(MaxIndices):
+    """The maxima alone."""
 
-    def both(other: Any) -> Any:
-        def run(input: Any, *geometry: Any) -> Any:
-            pool = of(input.shape, input.dtype, geometry)
-            if pool is None:
-                return other(input, *geometry)
-            found = pool.maxima(dense(backend, input), True, True)
-            n = len(geometry[0])
-            return tuple([laid_out_like(xp, input, x, n) for x in found])
+    def run(self, plan: Pool, input: Any, *geometry: Any) -> Any:
+        out = plan.maxima(self.dense(input), True, False)[0]
+        return self.like(input, out, len(geometry[0]))
 
-        return run
-
-    def pull(node: Any, grad: Any, kept: Any) -> Any:
+    def pull(self, node: Any, grad: Any, kept: Any) -> Any:
         """Every element collects from its windows; the rules do not tell which they are."""
         input = kept.input
         geometry = (kept.kernel, kept.stride, kept.padding, kept.dilation, kept.out_sizes)
-        pool = of(input.shape, input.dtype, geometry)
+        pool = self.planned(input.shape, input.dtype, geometry)
         if pool is None or grad.dtype is not input.dtype:
             return None
-        return [pool.pulled(dense(backend, grad), dense(backend, input))]
+        return [pool.pulled(self.dense(grad), self.dense(input))]
 
-    def pull_both(node: Any, grad: Any, kept: Any) -> Any:
+
+class MaxBoth(MaxIndices):
+    """The maxima, and where they are."""
+
+    def run(self, plan: Pool, input: Any, *geometry: Any) -> Any:
+        found = plan.maxima(self.dense(input), True, True)
+        return tuple([self.like(input, x, len(geometry[0])) for x in found])
+
+    def pull_both(self, node: Any, grad: Any, kept: Any) -> Any:
         indices = kept.indices
-        geometry = (kept.kernel, kept.stride, kept.padding, kept.dilation, kept.out_sizes)
         to_values = grad[0]
         if to_values is None:
             return None
-        pool = of(tuple(kept.input_shape), to_values.dtype, geometry)
+        geometry = (kept.kernel, kept.stride, kept.padding, kept.dilation, kept.out_sizes)
+        pool = self.planned(tuple(kept.input_shape), to_values.dtype, geometry)
         if pool is None:
             return None
         if not contiguous(indices):
-            indices = backend.copied(indices)
-        return [pool.back_to_maxima(dense(backend, to_values), indices)]
-
-    for n in (2, 3):
-        name = f"max_pool{n}d"
-        backend.override(name)(values_only(reference(name)))
-        backend.pulls[name] = pull
-        name = f"max_pool{n}d_with_indices"
-        backend.override(name)(both(reference(name)))
-        backend.pulls[name] = pull_both
+            indices = self.backend.copied(indices)
+        return [pool.back_to_maxima(self.dense(to_values), indices)]
 
 
-def register_avg(backend: Any, pools: Plans, reference: Any) -> None:
-    xp = backend.xp
-
-    def of(shape: Ints, out: Any, kernel: Any, stride: Any, padding: Any, dtype: Any) -> Any:
-        return pools.get((shape, out, (kernel, stride, padding, (1,) * len(kernel)), dtype))
-
-    def forward(other: Any) -> Any:
-        def run(
-            input: Any,
-            kernel: Ints,
-            stride: Ints,
-            padding: Ints,
-            out_sizes: Ints,
-            count_padding: bool,
-            override: int | None,
-        ) -> Any:
-            pool = of(input.shape, out_sizes, kernel, stride, padding, input.dtype)
-            if pool is None:
-                rest = (kernel, stride, padding, out_sizes, count_padding, override)
-                return other(input, *rest)
-            out = pool.means(dense(backend, input), count_padding, override)
-            return laid_out_like(xp, input, out, 2)
-
-        return run
-
-    def backward(other: Any) -> Any:
-        def run(
-            grad: Any,
-            sizes: Ints,
-            kernel: Ints,
-            stride: Ints,
-            padding: Ints,
-            out_sizes: Ints,
-            count_padding: bool,
-            override: int | None,
-        ) -> Any:
-            shape = (*grad.shape[: grad.ndim - len(sizes)], *sizes)
-            pool = of(shape, out_sizes, kernel, stride, padding, grad.dtype)
-            if pool is None:
-                rest = (kernel, stride, padding, out_sizes, count_padding, override)
-                return other(grad, sizes, *rest)
-            return pool.back_from_means(dense(backend, grad), count_padding, override)
-
-        return run
-
-    for name in ("avg_pool2d", "avg_pool3d"):
-        backend.override(name)(forward(reference(name)))
-        back = f"{name}_backward"
-        backend.override(back)(backward(reference(back)))
+# ---------------------------------------------------------------------- means
 
 
-def register_adaptive(backend: Any, pools: Plans, reference: Any) -> None:
-    xp = backend.xp
+class Means(PoolLauncher):
+    """Arguments: input, kernel, stride, padding, out_sizes, count_padding, divisor."""
 
-    def means(other: Any) -> Any:
-        def run(input: Any, out_sizes: Ints) -> Any:
-            pool = pools.get((input.shape, out_sizes, None, input.dtype))
-            if pool is None:
-                return other(input, out_sizes)
-            out = pool.means(dense(backend, input), False, None)
-            return laid_out_like(xp, input, out, 2)
+    def planned(self, shape: Ints, dtype: Any, geometry: tuple[Any, ...]) -> Pool | None:
+        kernel, stride, padding, out_sizes = geometry[:4]
+        found: Pool | None = self.pools.get(
+            (shape, out_sizes, (kernel, stride, padding, (1,) * len(kernel)), dtype)
+        )
+        return found
 
-        return run
+    def plan(self, input: Any, *geometry: Any) -> Pool | None:
+        return self.planned(input.shape, input.dtype, geometry)
 
-    def means_back(other: Any) -> Any:
-        def run(grad: Any, sizes: Ints) -> Any:
-            pool = before(grad, sizes)
-            if pool is None:
-                return other(grad, sizes)
-            return pool.back_from_means(dense(backend, grad), False, None)
+    def run(self, plan: Pool, input: Any, *geometry: Any) -> Any:
+        return self.like(input, plan.means(self.dense(input), *geometry[4:]), 2)
 
-        return run
 
-    def maxima(other: Any) -> Any:
-        def run(input: Any, out_sizes: Ints) -> Any:
-            pool = pools.get((input.shape, out_sizes, None, input.dtype))
-            if pool is None:
-                return other(input, out_sizes)
-            found = pool.maxima(dense(backend, input), True, True)
-            return tuple([laid_out_like(xp, input, x, 2) for x in found])
+class MeansBackward(Means):
+    """Arguments: gradient, sizes of the input, and those of Means."""
 
-        return run
+    def plan(self, grad: Any, sizes: Any, *geometry: Any) -> Pool | None:
+        shape = (*grad.shape[: grad.ndim - len(sizes)], *sizes)
+        return self.planned(shape, grad.dtype, geometry)
 
-    def maxima_back(other: Any) -> Any:
-        def run(grad: Any, indices: Any, sizes: Ints) -> Any:
-            pool = before(grad, sizes)
-            if pool is None:
-                return other(grad, indices, sizes)
-            if not contiguous(indices):
-                indices = backend.copied(indices)
-            return pool.back_to_maxima(dense(backend, grad), indices)
+    def run(self, plan: Pool, grad: Any, sizes: Any, *geometry: Any) -> Any:
+        return plan.back_from_means(self.dense(grad), *geometry[4:])
 
-        return run
 
-    def before(grad: Any, sizes: Ints) -> Any:
-        """The pooling that a gradient goes back through."""
-        lead = grad.ndim - len(sizes)
-        return pools.get(((*grad.shape[:lead], *sizes), grad.shape[lead:], None, grad.dtype))
+# ---------------------------------------------------------------------- adaptive
 
-    for n in (2, 3):
-        for name, make in (
-            (f"adaptive_avg_pool{n}d", means),
-            (f"adaptive_avg_pool{n}d_backward", means_back),
-            (f"adaptive_max_pool{n}d", maxima),
-            (f"adaptive_max_pool{n}d_backward", maxima_back),
-        ):
-            backend.override(name)(make(reference(name)))
+
+class AdaptiveMeans(PoolLauncher):
+    def plan(self, input: Any, out_sizes: Ints) -> Any:
+        return self.pools.get((input.shape, out_sizes, None, input.dtype))
+
+    def run(self, plan: Pool, input: Any, out_sizes: Ints) -> Any:
+        return self.like(input, plan.means(self.dense(input), False, None), 2)
+
+
+class AdaptiveMaxima(AdaptiveMeans):
+    """The maxima, and where they are."""
+
+    def run(self, plan: Pool, input: Any, out_sizes: Ints) -> Any:
+        found = plan.maxima(self.dense(input), True, True)
+        return tuple([self.like(input, x, 2) for x in found])
+
+
+class AdaptiveMeansBackward(PoolLauncher):
+    def plan(self, grad: Any, sizes: Ints) -> Any:
+        return self.pools.get(adaptive_key(grad, sizes))
+
+    def run(self, plan: Pool, grad: Any, sizes: Ints) -> Any:
+        return plan.back_from_means(self.dense(grad), False, None)
+
+
+class AdaptiveMaximaBackward(PoolLauncher):
+    def plan(self, grad: Any, indices: Any, sizes: Ints) -> Any:
+        return self.pools.get(adaptive_key(grad, sizes))
+
+    def run(self, plan: Pool, grad: Any, indices: Any, sizes: Ints) -> Any:
+        if not contiguous(indices):
+            indices = self.backend.copied(indices)
+        return plan.back_to_maxima(self.dense(grad), indices)
+
+
+def adaptive_key(grad: Any, sizes: Ints) -> tuple[Any, ...]:
+    """The key of the pooling that a gradient goes back through to an input of these sizes."""
+    lead = grad.ndim - len(sizes)
+    return (*grad.shape[:lead], *sizes), grad.shape[lead:], None, grad.dtype

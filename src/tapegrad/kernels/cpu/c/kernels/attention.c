@@ -30,9 +30,9 @@ TG_INLINE int64_t place(const steps *s, int64_t item, int64_t heads, int64_t row
     return item / heads * s->batch + item % heads * s->head + row * s->row;
 }
 
-/* Queries of a block. Where they see no keys behind their own place, short sequences are cut finer:
-   a block has to do with the keys up to its last query alone. PyTorch cuts so, too, and a value that
-   is no number spreads to the queries of its block. */
+/* How many queries a block has. With a causal mask, short sequences are cut into smaller blocks, as
+   a block reads only the keys up to its last query. PyTorch cuts at the same places, and NaN in a
+   value spreads to all queries of a block. */
 TG_INLINE int64_t block_of(const sizes *s) {
     return s->causal && s->queries < 192 ? QUERIES / 2 : QUERIES;
 }

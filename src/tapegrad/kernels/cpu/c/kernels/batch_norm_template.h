@@ -106,7 +106,7 @@ void NAMED(tg_batch_norm_back)(void **p, const int64_t *n, const double *x) {
 
 /* ------------------------------------------------------------------ batch norm of matrices */
 
-/* As above, with rows for n[0] and n[2] = 1: tiles of columns side by side. */
+/* Batch norm with channels last: n[0] is the number of rows, n[2] = 1; tiles of columns. */
 TG_VERSIONS static void NAMED(columns_norm_tiles)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
     const int64_t rows = given->n[0], columns = given->n[1];

@@ -9,7 +9,6 @@
    one. What stands between the outputs of two rows means nothing: either vectors begin with each row,
    or they go across and those positions are left out again (FLAT). */
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -18,9 +17,10 @@
 #endif
 
 #include "kernels.h"
+#include "platform.h"
 
 /* A product and a sum are rounded once here: it is faster and no less exact. */
-#pragma GCC optimize("fp-contract=fast")
+TG_FUSED
 /* Rows are short: a call of memset for one zero costs more than the zero. */
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 
@@ -65,7 +65,7 @@ static int take_room(arguments *given, int64_t count) {
     for (;;) {
         const int at = ~taken ? __builtin_ctzll(~taken) : 64;
         if (at >= count) { /* more threads than were asked for when the rooms were made */
-            sched_yield();
+            tg_give_way();
             taken = atomic_load(&given->taken);
         } else if (atomic_compare_exchange_weak(&given->taken, &taken, taken | 1ull << at)) {
             return at;
@@ -79,11 +79,10 @@ static void leave_room(arguments *given, int at) {
 /* Blocks of registers are as large as there are registers: for AVX-512, and for AVX2 and the rest. */
 #define KERNELS(X) X(conv) X(conv_weights) X(conv_dots)
 
-#if defined(__x86_64__) && !defined(__clang__) && (!defined(TG_ONE_VERSION) || defined(__AVX512F__))
+#if defined(__x86_64__) && (!defined(TG_ONE_VERSION) || defined(__AVX512F__))
 #define HAS_WIDE
-#pragma GCC push_options
 #ifndef __AVX512F__ /* else the compiler may use it anyway, and perhaps more */
-#pragma GCC target("arch=x86-64-v4")
+TG_AVX512_BEGIN
 #endif
 #define WIDE 64
 #define HIGHEST 8  /* features */
@@ -94,7 +93,9 @@ static void leave_room(arguments *given, int at) {
 #undef HIGHEST
 #undef MOST_TAPS
 #undef VERSION
-#pragma GCC pop_options
+#ifndef __AVX512F__
+TG_AVX512_END
+#endif
 #endif
 
 #if !defined(HAS_WIDE) || !defined(TG_ONE_VERSION)
@@ -107,9 +108,7 @@ static void leave_room(arguments *given, int at) {
 #endif
 
 #if defined(HAS_WIDE) && defined(HAS_NARROW)
-#define HAS(feature) __builtin_cpu_supports("avx512" feature)
-#define CALL(name)                                                                                 \
-    (HAS("f") && HAS("bw") && HAS("cd") && HAS("dq") && HAS("vl") ? name##_wide : name##_narrow)
+#define CALL(name) (tg_has_avx512() ? name##_wide : name##_narrow)
 #elif defined(HAS_WIDE)
 #define CALL(name) name##_wide
 #else

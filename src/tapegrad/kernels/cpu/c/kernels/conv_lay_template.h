@@ -9,7 +9,7 @@ typedef T NAMED(loose) __attribute__((vector_size(WIDE), aligned(sizeof(T)), may
 #define LOAD(at) ((V) * (const NAMED(loose) *)(at))
 #define STORE(at, v) (*(NAMED(loose) *)(at) = (NAMED(loose))(v))
 
-/* Divisions take their time, and most strides are one. */
+/* A division is slow, and most strides are one: test that first. */
 TG_INLINE int64_t NAMED(steps)(int64_t a, int64_t b) { return b == 1 ? a : ratio(a, b); }
 
 TG_INLINE void NAMED(copy_few)(T *restrict out, const T *restrict from, int64_t count,

@@ -1,6 +1,6 @@
 /* conv.c for one type T: outputs. */
 
-/* What a task computes with, for one block of features. */
+/* The arguments of a task, for one block of features. */
 typedef struct {
     const int64_t *g, *offset, *steps; /* steps of the output per channel, plane, row and column */
     const unit_t *unit;
@@ -52,34 +52,34 @@ TG_INLINE void NAMED(tile)(const NAMED(block) *given, int64_t u, const int high,
     const unit_t *unit = given->unit + u;
     V sums[HIGHEST][8];
     const T *from[8], *weight = given->weight;
-#pragma GCC unroll 8
+    TG_UNROLL(8)
     for (int k = 0; k < count; k++)
         from[k] = given->x + unit[k].at;
-#pragma GCC unroll 8
+    TG_UNROLL(8)
     for (int r = 0; r < high; r++)
-#pragma GCC unroll 8
+        TG_UNROLL(8)
         for (int v = 0; v < count * VECTORS; v++)
             sums[r][v] = given->bias[r] - (V){0};
     const int64_t *offset = given->offset, *end = offset + given->taps;
     for (; offset < end; offset++, weight += high) {
         V x[8];
-#pragma GCC unroll 8
+        TG_UNROLL(8)
         for (int v = 0; v < count * VECTORS; v++)
             x[v] = LOAD(from[v / VECTORS] + *offset + v % VECTORS * LANES);
-#pragma GCC unroll 8
+        TG_UNROLL(8)
         for (int r = 0; r < high; r++)
-#pragma GCC unroll 8
+            TG_UNROLL(8)
             for (int v = 0; v < count * VECTORS; v++)
                 sums[r][v] += weight[r] * x[v];
     }
     int whole = given->direct && given->count == high;
-#pragma GCC unroll 8
+    TG_UNROLL(8)
     for (int k = 0; k < count; k++)
         whole &= unit[k].there == ALL_THERE;
     if (whole) {
-#pragma GCC unroll 8
+        TG_UNROLL(8)
         for (int r = 0; r < high; r++)
-#pragma GCC unroll 8
+            TG_UNROLL(8)
             for (int v = 0; v < count * VECTORS; v++)
                 STORE(given->out + r * given->steps[0] + unit[v / VECTORS].to +
                           v % VECTORS * LANES,
@@ -87,12 +87,12 @@ TG_INLINE void NAMED(tile)(const NAMED(block) *given, int64_t u, const int high,
         return;
     }
     T apart[HIGHEST * 8 * LANES];
-#pragma GCC unroll 8
+    TG_UNROLL(8)
     for (int r = 0; r < high; r++)
-#pragma GCC unroll 8
+        TG_UNROLL(8)
         for (int v = 0; v < count * VECTORS; v++)
             STORE(apart + (r * count * VECTORS + v) * LANES, sums[r][v]);
-#pragma GCC unroll 8
+    TG_UNROLL(8)
     for (int k = 0; k < count; k++)
         NAMED(spread)(given, apart + k * L, count * L, unit + k);
 }

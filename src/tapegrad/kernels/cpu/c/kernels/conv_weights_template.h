@@ -46,7 +46,7 @@ TG_INLINE void NAMED(add_rows)(const int64_t *g, const T *x, const int64_t *offs
             }
 }
 
-/* The same for all taps of a task, and one unit of features or, of whole vectors, two. */
+/* Call `add_rows` for all taps of a task, with one unit of features, or two of whole vectors. */
 #define TILES(high)                                                                                \
     case high:                                                                                     \
         for (int64_t j = 0; j < taps; j += high)                                                   \
@@ -190,7 +190,7 @@ TG_INLINE void NAMED(dot_rows)(const int64_t *g, const T *x, const int64_t *offs
     }
 }
 
-/* As above, with the sums in double and as the weights are: (parts, groups, features, taps). */
+/* Gradients of weights with sums in double, laid out (parts, groups, features, taps). */
 static void NAMED(dot_parts)(void *context, int64_t begin, int64_t end) {
     arguments *given = context;
     const int64_t *n = given->n, *g = given->p[4], *offset = given->p[5];

@@ -7,7 +7,7 @@
 #include "kernels.h"
 #include "sums.h"
 
-/* Whether all of them are in [low, high). */
+/* Whether all numbers are in [low, high). */
 TG_VERSIONS static int64_t are_within(const int64_t *index, int64_t count, int64_t low,
                                       int64_t high) {
     const uint64_t room = (uint64_t)(high - low);
@@ -17,7 +17,7 @@ TG_VERSIONS static int64_t are_within(const int64_t *index, int64_t count, int64
     return !wrong;
 }
 
-/* The same for a piece of work, which tells the others. */
+/* Whether all indices of a piece of work are below `size`; if not, set `wrong` for all threads. */
 TG_INLINE int are_fine(const int64_t *index, int64_t count, int64_t size, int64_t *wrong) {
     if (are_within(index, count, 0, size))
         return 1;

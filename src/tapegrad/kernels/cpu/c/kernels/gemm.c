@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "gemm.h"
+#include "platform.h"
 
 /* A product and a sum are rounded once here: it is faster and no less exact. */
-#pragma GCC optimize("fp-contract=fast")
+TG_FUSED
 
 #define DEEP 512       /* of k: so much of some rows and columns stays in the second cache */
 #define MOST_TILES 8   /* of rows that are packed together */
@@ -33,10 +34,9 @@ static void give_room(void *room, const char *few) {
         tg_scratch_back(room);
 }
 
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(TG_ONE_VERSION) && !defined(__clang__)
+#if defined(__x86_64__) && !defined(TG_ONE_VERSION)
 #define SEVERAL_VERSIONS 1
-#pragma GCC push_options
-#pragma GCC target("arch=x86-64-v4")
+TG_AVX512_BEGIN
 #define WIDE 64
 #define HIGH 14 /* with two vectors each: 28 of 32 registers */
 #define T float
@@ -55,7 +55,7 @@ static void give_room(void *room, const char *few) {
 #undef NAMED
 #undef WIDE
 #undef HIGH
-#pragma GCC pop_options
+TG_AVX512_END
 #endif
 
 #if defined(__AVX512F__)
@@ -90,9 +90,7 @@ int tg_multiplies(void) {
 
 int tg_multiply(tg_matrices *g, int is_double) {
 #if defined(SEVERAL_VERSIONS)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512cd"))
+    if (tg_has_avx512())
         return is_double ? multiply_f64_512(g) : multiply_f32_512(g);
 #endif
     return is_double ? multiply_f64(g) : multiply_f32(g);

@@ -25,8 +25,4 @@ typedef struct {
 int tg_multiply(tg_matrices *g, int is_double);
 int tg_multiplies(void); /* whether these kernels are better than BLAS here */
 
-/* Memory for the time of a call, on the boundary of a cache line; NULL: there is none. memory.c */
-void *tg_scratch(size_t bytes);
-void tg_scratch_back(void *memory);
-
 #endif

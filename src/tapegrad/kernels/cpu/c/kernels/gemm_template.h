@@ -35,11 +35,11 @@ static void NAMED(pack)(int64_t k, int64_t count, int width, const T *from, int6
         for (; i + L <= k; i += L)
             for (int j = (width - 1) / L * L; j >= 0; j -= L) { /* the last ones run over */
                 V square[L];
-#pragma GCC unroll 16
+                TG_UNROLL(16)
                 for (int r = 0; r < L; r++)
                     square[r] = j + r < count ? LOAD(from + (j + r) * across + i) : (V){0};
                 NAMED(turn_square)(square);
-#pragma GCC unroll 16
+                TG_UNROLL(16)
                 for (int r = 0; r < L; r++)
                     STORE(to + (i + r) * width + j, square[r]);
             }
@@ -60,8 +60,8 @@ static __attribute__((noinline)) void NAMED(put_part)(int high, const T *whole, 
 }
 
 #define FOR_ALL_SUMS                                                                               \
-    _Pragma("GCC unroll 16") for (int r = 0; r < high; r++)                                        \
-        _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)
+    TG_UNROLL(16) for (int r = 0; r < high; r++)                                                   \
+        TG_UNROLL(2) for (int v = 0; v < vectors; v++)
 
 /* `high` rows and `vectors` vectors of the result; `start` is what the sums are added to. Rows of b
    are `ldb` apart. a's elements are read in place: where `by_row`, those of a row in a row and
@@ -77,17 +77,17 @@ TG_INLINE void NAMED(tile)(const int high, const int vectors, const int by_row, 
     }
     const T *some[HIGH]; /* every third row: the next two are reached by an index */
     if (by_row)
-#pragma GCC unroll 16
+        TG_UNROLL(16)
         for (int r = 0; r < high; r += 3)
             some[r] = a + r * step;
     for (int64_t i = 0; i < k; i++, b += ldb) {
         V x[2];
-#pragma GCC unroll 2
+        TG_UNROLL(2)
         for (int v = 0; v < vectors; v++)
             x[v] = LOAD(b + v * L);
         FOR_ALL_SUMS sum[r][v] += (by_row ? some[r - r % 3][r % 3 * step] : a[r]) * x[v];
         if (by_row)
-#pragma GCC unroll 16
+            TG_UNROLL(16)
             for (int r = 0; r < high; r += 3)
                 some[r]++;
         else
@@ -184,7 +184,7 @@ static void NAMED(panels_of_b)(void *context, int64_t begin, int64_t end) {
         NAMED(pack_panel)(g, p, (T *)g->packed + p * PANEL * g->deep);
 }
 
-/* The rows of a tile come into the second cache. */
+/* Prefetch the rows of a tile into the second-level cache. */
 TG_INLINE void NAMED(fetch_rows)(const tg_matrices *g, int64_t t) {
     const int64_t count = NAMED(first_row)(g, t + 1) - NAMED(first_row)(g, t);
     const T *from = NAMED(rows_of_a)(g, t);

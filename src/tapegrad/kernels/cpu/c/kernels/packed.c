@@ -9,7 +9,7 @@
 #include "packed.h"
 
 /* A product and a sum are rounded once here: it is faster and no less exact. */
-#pragma GCC optimize("fp-contract=fast")
+TG_FUSED
 
 #define T float
 #define INTEGER int32_t

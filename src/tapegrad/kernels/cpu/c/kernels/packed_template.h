@@ -11,8 +11,8 @@ typedef INTEGER NAMED(lanes) __attribute__((vector_size(32)));
 #define HIGH 6 /* rows of a tile: with two vectors each, twelve registers */
 #define DEEP 256
 
-TG_VERSIONS void NAMED(tg_pack)(int64_t k, int64_t n, const T *b, int64_t down, int64_t right,
-                                T *packed) {
+TG_VERSIONS static void NAMED(pack)(int64_t k, int64_t n, const T *b, int64_t down, int64_t right,
+                                    T *packed) {
     const int64_t panel = 2 * L;
     for (int64_t first = 0; first < n; first += panel, packed += panel * k) {
         const int64_t count = n - first < panel ? n - first : panel;
@@ -27,11 +27,11 @@ TG_VERSIONS void NAMED(tg_pack)(int64_t k, int64_t n, const T *b, int64_t down, 
             for (; i + L <= k; i += L)
                 for (int64_t j = 0; j < panel; j += L) {
                     V square[L];
-#pragma GCC unroll 8
+                    TG_UNROLL(8)
                     for (int r = 0; r < L; r++)
                         square[r] = j + r < count ? LOAD(from + (j + r) * right + i) : (V){0};
                     NAMED(turn_square)(square);
-#pragma GCC unroll 8
+                    TG_UNROLL(8)
                     for (int r = 0; r < L; r++)
                         STORE(packed + (i + r) * panel + j, square[r]);
                 }
@@ -41,21 +41,28 @@ TG_VERSIONS void NAMED(tg_pack)(int64_t k, int64_t n, const T *b, int64_t down, 
     }
 }
 
+void NAMED(tg_pack)(int64_t k, int64_t n, const T *b, int64_t down, int64_t right, T *packed) {
+    NAMED(pack)(k, n, b, down, right, packed);
+}
+
 /* `high` rows of one panel. */
 TG_INLINE void NAMED(tile)(const int high, int64_t count, int64_t k, T alpha, const T *a,
                            int64_t down, int64_t right, const T *packed, T beta, T *out,
                            int64_t ldc) {
     V one[HIGH], other[HIGH];
+    TG_UNROLL(6)
     for (int r = 0; r < high; r++)
         one[r] = other[r] = (V){0};
     for (int64_t j = 0; j < k; j++, packed += 2 * L) {
         const V x = LOAD(packed), y = LOAD(packed + L);
+        TG_UNROLL(6)
         for (int r = 0; r < high; r++) {
             const T w = a[r * down + j * right];
             one[r] += w * x;
             other[r] += w * y;
         }
     }
+    TG_UNROLL(6)
     for (int r = 0; r < high; r++) {
         T *to = out + r * ldc;
         if (count == 2 * L) {
@@ -77,9 +84,9 @@ TG_INLINE void NAMED(tile)(const int high, int64_t count, int64_t k, T alpha, co
 }
 
 /* Rows of the packed matrix in parts of DEEP, so that a part of a panel stays in the cache. */
-TG_VERSIONS void NAMED(tg_by_packed)(int64_t m, int64_t n, int64_t k, T alpha, const T *a,
-                                     int64_t down, int64_t right, const T *packed, T beta, T *out,
-                                     int64_t ldc) {
+TG_VERSIONS static void NAMED(by_packed)(int64_t m, int64_t n, int64_t k, T alpha, const T *a,
+                                         int64_t down, int64_t right, const T *packed, T beta,
+                                         T *out, int64_t ldc) {
     for (int64_t first = 0; first < n; first += 2 * L)
         for (int64_t start = 0; start < k; start += DEEP, packed += 2 * L * DEEP) {
             const int64_t count = n - first < 2 * L ? n - first : 2 * L;
@@ -102,6 +109,11 @@ TG_VERSIONS void NAMED(tg_by_packed)(int64_t m, int64_t n, int64_t k, T alpha, c
             if (some < DEEP)
                 packed -= 2 * L * (DEEP - some); /* the next panel follows at once */
         }
+}
+
+void NAMED(tg_by_packed)(int64_t m, int64_t n, int64_t k, T alpha, const T *a, int64_t down,
+                         int64_t right, const T *packed, T beta, T *out, int64_t ldc) {
+    NAMED(by_packed)(m, n, k, alpha, a, down, right, packed, beta, out, ldc);
 }
 #undef V
 #undef L

@@ -9,6 +9,7 @@
 
 #include "gemm.h"
 #include "module.h"
+#include "platform.h"
 
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, AS_IS = 111, TURNED = 112 };
 
@@ -107,7 +108,7 @@ static void run(product *p, int64_t stack) {
         int64_t grain = (int64_t)(PIECE_OF_STACK / (work < 1 ? 1 : work));
         tg_parallel(stack, grain < 1 ? 1 : grain, of_a_stack, p);
     } else {
-        const int64_t most = 2 * tg_processors();
+        const int64_t most = 2 * tg_cores();
         int64_t pieces = (int64_t)(work / PIECE), all;
         pieces = pieces < MOST_PIECES ? pieces : MOST_PIECES;
         pieces = pieces < 1 ? 1 : pieces > most ? most : pieces;
@@ -207,6 +208,18 @@ static PyArrayObject *laid_for_us(PyArrayObject *x, matrix *found) {
     return copy;
 }
 
+/* Whether the rows of all matrices of a stack follow each other evenly; then it is one matrix. */
+static int is_one_matrix(PyArrayObject *a, product *p) {
+    const int64_t next = PyArray_STRIDE(a, 0), item = PyArray_ITEMSIZE(a);
+    if (p->a.turn != AS_IS || next % item)
+        return 0;
+    if (p->m == 1 && next >= p->k * item) {
+        p->a.step = next / item;
+        return 1;
+    }
+    return next == p->m * p->a.step * item;
+}
+
 static PyObject *computed(product *p, int64_t stack, PyArrayObject *a, PyArrayObject *b,
                           PyArrayObject *row) {
     const int dims = PyArray_NDIM(a);
@@ -220,6 +233,11 @@ static PyObject *computed(product *p, int64_t stack, PyArrayObject *a, PyArrayOb
         p->batch[0] = PyArray_STRIDE(a, 0);
         p->batch[1] = PyArray_STRIDE(b, 0);
         p->batch[2] = PyArray_STRIDE((PyArrayObject *)out, 0);
+        /* One right factor for the whole stack: one product instead of many narrow ones. */
+        if (stack > 1 && !p->batch[1] && is_one_matrix(a, p)) {
+            p->m *= stack;
+            stack = 1;
+        }
     }
     whole w = {.p = *p, .stack = stack, .row = row ? PyArray_BYTES(row) : NULL};
     PyObject *kept[] = {(PyObject *)a, (PyObject *)b, (PyObject *)row, out};

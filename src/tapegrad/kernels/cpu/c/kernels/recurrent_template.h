@@ -30,7 +30,7 @@ TG_VERSIONS static void NAMED(lstm_rows)(void *context, int64_t begin, int64_t e
     for (int64_t s = 0; s < steps; s++) {
         const step now = walk[s];
         const int64_t stop = lesser(now.count, end);
-        /* Sequences that go on, and those that begin. */
+        /* Sequences [begin, known) have a state from the last step; the others begin here. */
         const int64_t known = lesser(stop, last.count);
         T *gate = gates + now.first * wide;
         NAMED(add_states)(begin, known, stop, width, wide, last, out, hx, weight, 1, gate, wide);
@@ -41,16 +41,16 @@ TG_VERSIONS static void NAMED(lstm_rows)(void *context, int64_t begin, int64_t e
             T *restrict h = out + (now.first + row) * width;
             const T *restrict before = row < known ? cells + (last.first + row) * width
                                                    : cx + row * width;
-#pragma GCC ivdep
+            TG_INDEPENDENT
             for (int64_t k = 0; k < 2 * width; k++)
                 i[k] = SIGMOID(i[k]);
-#pragma GCC ivdep
+            TG_INDEPENDENT
             for (int64_t k = 0; k < width; k++)
                 g[k] = TANH(g[k]);
-#pragma GCC ivdep
+            TG_INDEPENDENT
             for (int64_t k = 0; k < width; k++)
                 o[k] = SIGMOID(o[k]);
-#pragma GCC ivdep
+            TG_INDEPENDENT
             for (int64_t k = 0; k < width; k++) {
                 const T c = f[k] * before[k] + g[k] * i[k];
                 cell[k] = c;
@@ -96,7 +96,7 @@ TG_VERSIONS static void NAMED(lstm_rows_back)(void *context, int64_t begin, int6
             if (to_cells)
                 for (int64_t k = 0; k < width; k++)
                     carry_c[k] += to_cells[at * width + k];
-#pragma GCC ivdep
+            TG_INDEPENDENT
             for (int64_t k = 0; k < width; k++) {
                 const T t = TANH(cell[k]), dh = carry_h[k];
                 const T dc = dh * (o[k] * (1 - t * t)) + carry_c[k];
@@ -132,19 +132,19 @@ TG_VERSIONS static void NAMED(lstm_step_rows)(void *context, int64_t begin, int6
         T *restrict i = to[0], *restrict f = to[1], *restrict g = to[2], *restrict o = to[3];
         T *restrict forgotten = to[4], *restrict fresh = to[5], *restrict cell = to[6];
         T *restrict squashed = to[7], *restrict h = to[8];
-#pragma GCC ivdep
+        TG_INDEPENDENT
         for (int64_t k = 0; k < width; k++)
             i[k] = SIGMOID(sums[k]);
-#pragma GCC ivdep
+        TG_INDEPENDENT
         for (int64_t k = 0; k < width; k++)
             f[k] = SIGMOID(sums[width + k]);
-#pragma GCC ivdep
+        TG_INDEPENDENT
         for (int64_t k = 0; k < width; k++)
             g[k] = TANH(sums[2 * width + k]);
-#pragma GCC ivdep
+        TG_INDEPENDENT
         for (int64_t k = 0; k < width; k++)
             o[k] = SIGMOID(sums[3 * width + k]);
-#pragma GCC ivdep
+        TG_INDEPENDENT
         for (int64_t k = 0; k < width; k++) {
             forgotten[k] = f[k] * before[k];
             fresh[k] = i[k] * g[k];
@@ -190,13 +190,13 @@ TG_VERSIONS static void NAMED(gru_rows)(void *context, int64_t begin, int64_t en
             T *restrict h = out + (now.first + row) * width;
             const T *restrict before = row < known ? out + (last.first + row) * width
                                                    : hx + row * width;
-#pragma GCC ivdep
+            TG_INDEPENDENT
             for (int64_t k = 0; k < width; k++)
                 r[k] = SIGMOID(x[k] + z[k]);
-#pragma GCC ivdep
+            TG_INDEPENDENT
             for (int64_t k = 0; k < width; k++)
                 z[k] = SIGMOID(x[width + k] + n[k]);
-#pragma GCC ivdep
+            TG_INDEPENDENT
             for (int64_t k = 0; k < width; k++) {
                 n[k] = TANH(x[2 * width + k] + hidden[k] * r[k]);
                 h[k] = (before[k] - n[k]) * z[k] + n[k];
@@ -234,7 +234,7 @@ TG_VERSIONS static void NAMED(gru_rows_back)(void *context, int64_t begin, int64
             T *restrict dr = to_inner + at * wide, *restrict dz = dr + width,
                         *restrict d_hidden = dz + width;
             T *restrict dn = to_input + at * wide + 2 * width, *restrict carry = to_h + row * width;
-#pragma GCC ivdep
+            TG_INDEPENDENT
             for (int64_t k = 0; k < width; k++) {
                 const T dh = carry[k] + grad[k];
                 const T slope = (1 - z[k]) * (1 - n[k] * n[k]);

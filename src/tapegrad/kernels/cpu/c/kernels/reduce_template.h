@@ -19,11 +19,15 @@ TG_VERSIONS static void NAMED(sum_pieces)(void *context, int64_t begin, int64_t 
     }
 }
 /* A part of such a sum, for kernels that make the elements themselves; see sums.h. */
-TG_VERSIONS void NAMED(tg_sum_on)(const void *from, int64_t count, double *sums, double *so_far) {
+TG_VERSIONS static void NAMED(sum_on)(const void *from, int64_t count, double *sums,
+                                      double *so_far) {
     const STORED *restrict x = from;
     double total = *so_far;
     SUM_ON(total, sums, count, GET(v, x), v)
     *so_far = total;
+}
+void NAMED(tg_sum_on)(const void *from, int64_t count, double *sums, double *so_far) {
+    NAMED(sum_on)(from, count, sums, so_far);
 }
 double NAMED(tg_sum_end)(double *sums, double so_far) {
     double total = so_far;

@@ -194,7 +194,7 @@ static int find_space(PyArrayObject *const *arrays, int count, tg_operand *opera
 }
 
 
-/* What the machine is given, for a tape. */
+/* The arguments of a call of the machine, as a tape keeps them. */
 typedef struct {
     const tg_program *program;
     const tg_prepared *prepared; /* may be NULL */
@@ -217,8 +217,8 @@ static size_t bytes_of(const given *g) {
     return sizeof *g - (size_t)(TG_MOST_OPERANDS - all) * sizeof *g->operands;
 }
 
-/* The same without room for what is not there: a call that is recorded has as many as it has ops,
-   and nearly all of them are only read to be joined. */
+/* A call of the machine packed without unused operands and dimensions. A recorded step has one for
+   each op, and nearly all of them are only read in order to be fused. */
 typedef struct {
     const tg_program *program;
     int64_t dims;
@@ -462,7 +462,7 @@ static Program *new_program(PyObject *said) {
     return program;
 }
 
-/* What `maker(*question)` answers: a Program, None (there is none), or True (ask by value). */
+/* The answer of `maker(*question)`: a Program, None (no program), or True (ask by value). */
 static PyObject *ask(PyObject *maker, PyObject *question) {
     PyObject *said = PyObject_CallObject(maker, question);
     if (!said || said == Py_None || said == Py_True)

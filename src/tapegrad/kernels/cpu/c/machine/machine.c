@@ -137,14 +137,15 @@ TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64
         (void)pb, (void)pc;                                                                        \
         int far = 0;                                                                               \
         for (int64_t i = 0; i < n; i++)                                                            \
-            far |= !(fabs(pa[i]) <= limit_##kind);                                  \
+            far |= !(fabs(pa[i]) <= limit_##kind);                                                 \
         if (far) {                                                                                 \
             for (int64_t i = 0; i < n; i++)                                                        \
-                d[i] = fabs(pa[i]) <= limit_##kind ? name##_##kind(pa[i])           \
-                                                                  : far_function(pa[i]);           \
+                d[i] = fabs(pa[i]) <= limit_##kind ? name##_##kind(pa[i]) : far_function(pa[i]);   \
             return;                                                                                \
         }                                                                                          \
-        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) d[i] = name##_##kind(pa[i]);          \
+        TG_INDEPENDENT                                                                             \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            d[i] = name##_##kind(pa[i]);                                                           \
     }
 FAR_OR_NEAR(sin, f32, float, fabsf, sinf)
 FAR_OR_NEAR(cos, f32, float, fabsf, cosf)
@@ -196,7 +197,7 @@ static void round_f16_step_f32(float *d, const float *pa, const float *pb, const
 #undef COPYSIGN
 #undef POW
 
-/* Their formulas are as good there. */
+/* No hand-written step in double: programs of doubles use the formulas of these. */
 #define erfinv_step_f64 NULL
 #define gelu_value_step_f64 NULL
 #define gelu_slope_step_f64 NULL
@@ -249,7 +250,7 @@ static void run_rows(const work *w, int64_t first_row, int64_t rows, int64_t beg
     const int64_t wide = end - begin < block ? (end - begin + 15) / 16 * 16 : block;
     const size_t bytes = (size_t)(s->plan.rooms * wide) * (single ? sizeof(float) : sizeof(double));
     char small[SMALL_ROOM] __attribute__((aligned(64)));
-    char *room = bytes <= SMALL_ROOM ? small : aligned_alloc(64, bytes);
+    char *room = bytes <= SMALL_ROOM ? small : tg_scratch(bytes);
     if (room == NULL)
         abort(); /* a quarter of a megabyte at the most */
     if (single)
@@ -257,7 +258,7 @@ static void run_rows(const work *w, int64_t first_row, int64_t rows, int64_t beg
     else
         rows_step_f64(s, w->operands, (double *)room, wide, first_row, rows, begin, end);
     if (room != small)
-        free(room);
+        tg_scratch_back(room);
 }
 
 static void some_rows(void *context, int64_t begin, int64_t end) {

@@ -129,7 +129,7 @@ BINARY(fmax, (a > b) | (b != b) ? a : b)
 BINARY(fmin, (a < b) | (b != b) ? a : b)
 BINARY(pow, POW(a, b))
 #ifdef SHORT_FMOD
-/* Some elements at a time, all in the same way; those it does not do for are done again. */
+/* A block of elements by the fast formula; those outside of its range are computed again. */
 TG_INLINE void NAMED(fmods)(T *d, const T *pa, const T *pb, int64_t n, int64_t next_a,
                             int64_t next_b) {
     T some[64];
@@ -432,7 +432,7 @@ static int NAMED(skip_from)(const plan *plan, int k, const T *truths, int64_t n)
     return k;
 }
 
-/* The next block on its way from memory while this one is worked on. */
+/* Prefetch the next block while this one is computed. */
 static void NAMED(fetch)(const T *now) {
     for (int i = BLOCK; i < 2 * BLOCK; i += 64 / (int)sizeof(T))
         __builtin_prefetch(now + i, 0, 2);

@@ -219,7 +219,7 @@ TG_INLINE double log_f64(double x) {
     return x != x ? x : r;
 }
 
-/* Of float, in double: what cancels there is far below float's last place. */
+/* For floats, computed in double: its rounding errors are far below float's last place. */
 TG_INLINE float expm1_f32(float x) {
     float y = (float)(exp_f64((double)x) - 1.0);
     return fabsf(x) < 0x1p-24f ? x : y;
@@ -299,8 +299,8 @@ TG_INLINE float exp_below_f32(float x) {
     return x < -87.0f ? 0.0f : p * two;
 }
 
-/* The share of the normal distribution below x, given e = exp(-x^2 / 2): beyond |x| lies e times a
-   polynomial in (3 - |x|) / (3 + |x|). Within 1e-7. */
+/* The share of the normal distribution below x, given e = exp(-x^2 / 2). The tail beyond |x| is e
+   times a polynomial in (3 - |x|) / (3 + |x|). Within 1e-7. */
 TG_INLINE float normal_share_f32(float x, float e) {
     float a = fabsf(x);
     a = a > 20.0f ? 20.0f : a;

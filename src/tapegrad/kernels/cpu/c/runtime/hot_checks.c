@@ -51,7 +51,7 @@ PyObject *tg_alike(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     return PyLong_FromLong(same ? 1 : 2);
 }
 
-/* Whether all exponents are those of numbers. */
+/* Whether all elements are finite, by their exponents. */
 #define ALL_FINITE(name, type, mask)                                                               \
     typedef type name##_bits __attribute__((may_alias));                                           \
     TG_VERSIONS static int name(const name##_bits *x, int64_t n) {                                 \

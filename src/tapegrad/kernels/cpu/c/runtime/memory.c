@@ -5,17 +5,15 @@
    freed here is kept, up to a limit, and given out again. NumPy's arrays remember who allocated them
    (PyDataMem_Handler), so these are ordinary arrays that own their data. */
 
-#define _GNU_SOURCE
-#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include "gemm.h"
 #include "module.h"
+#include "platform.h"
 
 #define LARGE ((size_t)1 << 16) /* from here on malloc may give pages back that are soon wanted */
 #define FINE ((size_t)1 << 12)
@@ -28,7 +26,7 @@
 #define HEADER 64 /* in front of the data: how much it is; 0: it is malloc's */
 
 static struct {
-    pthread_mutex_t lock;
+    tg_lock lock;
     struct {
         char *at;
         size_t size;
@@ -37,11 +35,11 @@ static struct {
     size_t bytes;
     size_t limit;
     int sparing; /* calls that would rather wait for new pages than have more of them */
-} store = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = (size_t)512 << 20};
+} store = {.lock = TG_LOCK, .limit = (size_t)512 << 20};
 
 static PyObject *handler;
 
-/* What is mapped for so many bytes; 0: more than there can be. */
+/* The size of the mapping for so many bytes; 0: larger than any address space. */
 static size_t mapped(size_t size) {
     size_t page = size >= HUGE_FROM ? HUGE_PAGE : size >= PAGE_FROM ? PAGE : FINE;
     return size > (size_t)-1 / 2 ? 0 : (size + HEADER + page - 1) / page * page;
@@ -65,11 +63,11 @@ static void *get_small(size_t bytes, int cleared) {
     return at ? said_small(at, bytes) : NULL;
 }
 
-/* Give back what was kept longest, so many bytes of it or all; the lock is held. */
+/* Give back the oldest kept memory: so many bytes, or all of it. The lock is held. */
 static void drop_oldest(size_t wanted) {
     int gone = 0;
     for (size_t dropped = 0; gone < store.count && dropped < wanted; gone++) {
-        munmap(store.kept[gone].at, store.kept[gone].size);
+        tg_give_pages(store.kept[gone].at, store.kept[gone].size);
         dropped += store.kept[gone].size;
         store.bytes -= store.kept[gone].size;
     }
@@ -85,7 +83,7 @@ static void *get(void *context, size_t bytes) {
     char *at = NULL;
     if (!size)
         return NULL;
-    pthread_mutex_lock(&store.lock);
+    tg_lock_take(&store.lock);
     for (int i = store.count - 1; i >= 0 && !at; i--)
         if (store.kept[i].size == size) {
             at = store.kept[i].at;
@@ -96,15 +94,13 @@ static void *get(void *context, size_t bytes) {
         }
     if (!at && store.sparing)
         drop_oldest(size);
-    pthread_mutex_unlock(&store.lock);
+    tg_lock_release(&store.lock);
     if (!at) {
-        at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (at == MAP_FAILED)
+        at = tg_get_pages(size);
+        if (!at)
             return NULL;
-#if defined(MADV_HUGEPAGE)
         if (size >= HUGE_FROM)
-            madvise(at, size, MADV_HUGEPAGE);
-#endif
+            tg_want_huge(at, size);
         memcpy(at, &size, sizeof size);
     }
     return at + HEADER;
@@ -119,7 +115,7 @@ static void *get_zeros(void *context, size_t count, size_t size) {
     return data ? memset(data, 0, count * size) : NULL;
 }
 
-/* Keep it; when there is too much, what was kept longest goes. */
+/* Keep freed memory for reuse; above the limit, the oldest is given back. */
 static void give_back(void *context, void *data, size_t unused) {
     (void)context, (void)unused;
     if (!data)
@@ -130,9 +126,9 @@ static void give_back(void *context, void *data, size_t unused) {
         free(at);
         return;
     }
-    pthread_mutex_lock(&store.lock);
+    tg_lock_take(&store.lock);
     while (store.count && (store.count == MOST_KEPT || store.bytes + size > store.limit)) {
-        munmap(store.kept[0].at, store.kept[0].size);
+        tg_give_pages(store.kept[0].at, store.kept[0].size);
         store.bytes -= store.kept[0].size;
         store.count--;
         memmove(&store.kept[0], &store.kept[1], (size_t)store.count * sizeof store.kept[0]);
@@ -144,9 +140,9 @@ static void give_back(void *context, void *data, size_t unused) {
         store.bytes += size;
         at = NULL;
     }
-    pthread_mutex_unlock(&store.lock);
+    tg_lock_release(&store.lock);
     if (at)
-        munmap(at, size);
+        tg_give_pages(at, size);
 }
 
 static void *get_again(void *context, void *data, size_t bytes) {
@@ -185,12 +181,12 @@ void *tg_scratch(size_t bytes) {
 
 void tg_scratch_back(void *memory) { give_back(NULL, memory, 0); }
 
-static void before_fork(void) { pthread_mutex_lock(&store.lock); }
-static void after_fork(void) { pthread_mutex_unlock(&store.lock); }
+static void before_fork(void) { tg_lock_take(&store.lock); }
+static void after_fork(void) { tg_lock_release(&store.lock); }
 
 int tg_ready_memory(void) {
     handler = PyCapsule_New(&functions, "mem_handler", NULL);
-    pthread_atfork(before_fork, after_fork, after_fork);
+    tg_at_fork(before_fork, after_fork, after_fork);
     return handler ? 0 : -1;
 }
 
@@ -284,7 +280,7 @@ PyObject *tg_zeros(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Py_END_ALLOW_THREADS return made;
 }
 
-/* From here on, in this context of Python's, NumPy's own arrays come from here too. */
+/* From now on NumPy allocates its arrays here too, in the current contextvars context. */
 PyObject *tg_use_memory(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
     PyObject *before = PyDataMem_SetHandler(handler);
@@ -298,21 +294,21 @@ PyObject *tg_use_memory(PyObject *self, PyObject *unused) {
 static void shrink(size_t limit) {
     while (store.count && store.bytes > limit) {
         store.count--;
-        munmap(store.kept[store.count].at, store.kept[store.count].size);
+        tg_give_pages(store.kept[store.count].at, store.kept[store.count].size);
         store.bytes -= store.kept[store.count].size;
     }
 }
 
-/* How much is kept for reuse; 0 gives everything back. */
+/* Set how many bytes are kept for reuse; 0 gives everything back. */
 PyObject *tg_keep_memory(PyObject *self, PyObject *limit) {
     (void)self;
     Py_ssize_t bytes = PyLong_AsSsize_t(limit);
     if (bytes == -1 && PyErr_Occurred())
         return NULL;
-    pthread_mutex_lock(&store.lock);
+    tg_lock_take(&store.lock);
     store.limit = bytes < 0 ? 0 : (size_t)bytes;
     shrink(store.limit);
-    pthread_mutex_unlock(&store.lock);
+    tg_lock_release(&store.lock);
     Py_RETURN_NONE;
 }
 
@@ -322,18 +318,18 @@ PyObject *tg_spare_memory(PyObject *self, PyObject *by) {
     const long change = PyLong_AsLong(by);
     if (change == -1 && PyErr_Occurred())
         return NULL;
-    pthread_mutex_lock(&store.lock);
+    tg_lock_take(&store.lock);
     store.sparing += change > 0 ? 1 : -1;
-    pthread_mutex_unlock(&store.lock);
+    tg_lock_release(&store.lock);
     Py_RETURN_NONE;
 }
 
 /* forget_memory(): none of what is kept is wanted soon. */
 PyObject *tg_forget_memory(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
-    pthread_mutex_lock(&store.lock);
+    tg_lock_take(&store.lock);
     shrink(0);
-    pthread_mutex_unlock(&store.lock);
+    tg_lock_release(&store.lock);
 #if defined(__GLIBC__)
     malloc_trim(0);
 #endif

@@ -4,14 +4,10 @@
    wakes them if what is left will take long enough by that measure. After fork the child has no
    workers and starts its own. */
 
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "platform.h"
 #include "tapegrad.h"
 
 #define MOST 64
@@ -28,19 +24,17 @@ typedef struct {
 } work_t;
 
 static struct {
-    pthread_mutex_t owner; /* held by the thread whose work the pool does */
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    tg_lock owner; /* held by the thread whose work the pool does */
+    tg_lock lock;
+    tg_condition wake;
     _Atomic uint64_t round; /* odd while there is work; workers wait for it to change */
     _Atomic int sleeping;
     _Atomic int wanted; /* threads to use, the caller's included; 0: not asked yet */
     int started;        /* workers; for the owner alone */
     work_t work;
-} pool = {.owner = PTHREAD_MUTEX_INITIALIZER,
-          .lock = PTHREAD_MUTEX_INITIALIZER,
-          .wake = PTHREAD_COND_INITIALIZER};
+} pool = {.owner = TG_LOCK, .lock = TG_LOCK, .wake = TG_CONDITION};
 
-static __thread int inside; /* a part that calls tg_parallel again runs alone */
+static _Thread_local int inside; /* a part that calls tg_parallel again runs alone */
 
 static inline void relax(void) {
 #if defined(__x86_64__)
@@ -50,11 +44,7 @@ static inline void relax(void) {
 #endif
 }
 
-static double microseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
+static double microseconds(void) { return tg_seconds() * 1e6; }
 
 static void take_pieces(work_t *work) {
     int64_t pieces = (work->count + work->grain - 1) / work->grain;
@@ -67,7 +57,7 @@ static void take_pieces(work_t *work) {
     }
 }
 
-static void *worker(void *index) {
+static void worker(void *index) {
     uint64_t seen = 0;
     int number = (int)(intptr_t)index;
     inside = 1;
@@ -83,12 +73,12 @@ static void *worker(void *index) {
                 until = microseconds() + SPIN_FOR;
             if (microseconds() < until)
                 continue;
-            pthread_mutex_lock(&pool.lock);
+            tg_lock_take(&pool.lock);
             atomic_fetch_add(&pool.sleeping, 1);
             while (atomic_load(&pool.round) == seen)
-                pthread_cond_wait(&pool.wake, &pool.lock);
+                tg_wait(&pool.wake, &pool.lock);
             atomic_fetch_sub(&pool.sleeping, 1);
-            pthread_mutex_unlock(&pool.lock);
+            tg_lock_release(&pool.lock);
             until = 0;
         }
         seen = now;
@@ -100,15 +90,14 @@ static void *worker(void *index) {
             take_pieces(&pool.work);
         atomic_fetch_sub(&pool.work.busy, 1);
     }
-    return NULL;
 }
 
 static void forget(void) {
     /* In the child of a fork: no worker came along, and locks may be held by threads that are
        not there. */
-    pool.owner = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    pool.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    pool.wake = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    pool.owner = (tg_lock)TG_LOCK;
+    pool.lock = (tg_lock)TG_LOCK;
+    pool.wake = (tg_condition)TG_CONDITION;
     pool.started = 0;
     inside = 0;
     atomic_store(&pool.sleeping, 0);
@@ -121,41 +110,20 @@ static void start(void) {
     static int registered;
     if (!registered) {
         registered = 1;
-        pthread_atfork(NULL, NULL, forget);
+        tg_at_fork(NULL, NULL, forget);
     }
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, 1 << 20);
     while (pool.started < pool.wanted - 1) {
-        pthread_t thread;
-        if (pthread_create(&thread, &attributes, worker, (void *)(intptr_t)(pool.started + 1))) {
+        if (!tg_start_thread(worker, (void *)(intptr_t)(pool.started + 1))) {
             pool.wanted = pool.started + 1; /* as many as there are */
             break;
         }
         pool.started++;
     }
-    pthread_attr_destroy(&attributes);
-}
-
-int tg_processors(void) {
-    static _Atomic int known;
-    int count = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!count) {
-        count = (int)sysconf(_SC_NPROCESSORS_ONLN);
-        atomic_store_explicit(&known, count, memory_order_relaxed);
-    }
-    return count;
 }
 
 int tg_threads(void) {
     if (pool.wanted == 0) {
-        int count = tg_processors();
-#if defined(__linux__)
-        cpu_set_t set;
-        if (sched_getaffinity(0, sizeof set, &set) == 0)
-            count = CPU_COUNT(&set);
-#endif
+        int count = tg_usable_cores();
         const char *said = getenv("OMP_NUM_THREADS");
         if (said && atoi(said) > 0)
             count = atoi(said);
@@ -183,7 +151,7 @@ void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context) {
         part(context, 0, count);
         return;
     }
-    if (tg_threads() == 1 || inside || pthread_mutex_trylock(&pool.owner)) {
+    if (tg_threads() == 1 || inside || !tg_lock_try(&pool.owner)) {
         alone(0, count, grain, part, context);
         return;
     }
@@ -197,7 +165,7 @@ void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context) {
         if (each * (double)((count - 1) / grain) < WAKE_FROM) {
             alone(grain, count, grain, part, context);
             inside = 0;
-            pthread_mutex_unlock(&pool.owner);
+            tg_lock_release(&pool.owner);
             return;
         }
     }
@@ -211,9 +179,9 @@ void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context) {
     atomic_store(&work->next, first);
     atomic_fetch_add(&pool.round, 1);
     if (atomic_load(&pool.sleeping)) {
-        pthread_mutex_lock(&pool.lock);
-        pthread_cond_broadcast(&pool.wake);
-        pthread_mutex_unlock(&pool.lock);
+        tg_lock_take(&pool.lock);
+        tg_wake_all(&pool.wake);
+        tg_lock_release(&pool.lock);
     }
     take_pieces(work);
     atomic_fetch_add(&pool.round, 1);
@@ -221,9 +189,9 @@ void tg_parallel(int64_t count, int64_t grain, tg_part part, void *context) {
         if (spins < SPINS)
             relax();
         else
-            sched_yield(); /* a worker that has lost its processor needs one */
+            tg_give_way(); /* a worker that has lost its processor needs one */
     inside = 0;
-    pthread_mutex_unlock(&pool.owner);
+    tg_lock_release(&pool.owner);
 }
 
 int64_t tg_grain(double cost) {

@@ -1,12 +1,10 @@
 /* Fingerprints of arrays, and memory that is not needed for a while: for compiled steps, which
    compare what was there with what is there without keeping it twice. */
 
-#define _GNU_SOURCE
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "module.h"
+#include "platform.h"
 
 #define LANES 8
 
@@ -18,7 +16,7 @@ static uint64_t mixed(uint64_t h) {
 
 enum { NO_FLOATS, HALVES, BRAINS, SINGLES, DOUBLES };
 
-/* Any NaN is as good as another: a sign may come to it on other ways. */
+/* NaNs count as equal: their signs may differ between ways to compute the same value. */
 #define WITH_ONE_NAN(type, infinity, nan)                                                          \
     {                                                                                              \
         type parts[LANES * 8 / sizeof(type)];                                                      \
@@ -84,31 +82,23 @@ PyObject *tg_fingerprint(PyObject *self, PyObject *x) {
 }
 
 /* let_go(x): give the pages of an array back to the system: its values are not needed any more. The
-   place stays; what is behind it, all but the ends, is the system's until something is written
-   there again. */
+   addresses stay valid; whole pages belong to the system until they are written again. */
 PyObject *tg_let_go(PyObject *self, PyObject *x) {
     (void)self;
     if (!PyArray_CheckExact(x) || !PyArray_CHKFLAGS((PyArrayObject *)x, NPY_ARRAY_OWNDATA) ||
         !PyArray_ISONESEGMENT((PyArrayObject *)x))
         return PyErr_Format(PyExc_TypeError, "let_go: an array that owns its memory is wanted");
-#if defined(MADV_DONTNEED)
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t begin = (uintptr_t)PyArray_DATA((PyArrayObject *)x);
-    const uintptr_t first = (begin + page - 1) / page * page;
     const size_t room = tg_room_of((PyArrayObject *)x); /* huge pages reach beyond the elements */
     const size_t bytes = room ? room : (size_t)PyArray_NBYTES((PyArrayObject *)x);
-    const uintptr_t last = (begin + bytes) / page * page;
-    if (last > first)
-        madvise((void *)first, last - first, MADV_DONTNEED);
-#endif
+    tg_drop_values(PyArray_DATA((PyArrayObject *)x), bytes);
     Py_RETURN_NONE;
 }
 
 #define MOVED ((uintptr_t)2 << 20) /* bytes at a time: a huge page */
 
 /* move_into(to, from): the values of an array that nobody needs any more, in the memory of another
-   one that lies alike. What is behind the first is given back on the way, so that there is never
-   memory for both. */
+   one with the same strides. Pages of the first are given back while they are copied, so that both
+   are never in memory as a whole. */
 PyObject *tg_move_into(PyObject *self, PyObject *args) {
     (void)self;
     PyArrayObject *to, *from;
@@ -124,10 +114,8 @@ PyObject *tg_move_into(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS for (uintptr_t at = begin; at < end;) {
         const uintptr_t next = at / MOVED * MOVED + MOVED < end ? at / MOVED * MOVED + MOVED : end;
         memcpy(target + (at - begin), (const void *)at, next - at);
-#if defined(MADV_DONTNEED)
         if (at % MOVED == 0 && next % MOVED == 0)
-            madvise((void *)at, next - at, MADV_DONTNEED);
-#endif
+            tg_drop_values((void *)at, next - at);
         at = next;
     }
     Py_END_ALLOW_THREADS Py_RETURN_NONE;

@@ -56,7 +56,7 @@ static int cells_hold(PyObject *cells) {
     return 1;
 }
 
-/* Of lists; what is in sets is for Python to look at. */
+/* For lists only; Python checks the contents of sets. */
 static int items_hold(PyObject *items) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); i++) {
         PyObject *entry = PyList_GET_ITEM(items, i);

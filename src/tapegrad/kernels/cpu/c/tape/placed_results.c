@@ -72,7 +72,7 @@ static void give_back(void *context, void *data, size_t unused) {
     tg_memory.free(NULL, data, 0);
 }
 
-/* Rare: what is lent does not grow. */
+/* Lent memory cannot grow: allocate and copy instead. This is rare. */
 static void *get_again(void *context, void *data, size_t bytes) {
     lender *l = context;
     size_t before = 0;

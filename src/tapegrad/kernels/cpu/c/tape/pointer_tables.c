@@ -68,7 +68,7 @@ PyObject *tg_together(PyObject *self, PyObject *args) {
     if (!table)
         goto done;
     int64_t *at = PyArray_DATA((PyArrayObject *)table), stop = 0;
-    /* What is written comes first, then what is only read is looked up among it. */
+    /* List the written arrays first, then look up there those that are only read. */
     for (int pass = 0; pass < 2; pass++)
         for (Py_ssize_t r = 0; r < row_count; r++) {
             PyObject *row = PyList_GET_ITEM(rows, r);

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "module.h"
+#include "platform.h"
 
 typedef struct {
     tg_again again;
@@ -216,12 +216,6 @@ PyObject *tg_join_tapes(PyObject *self, PyObject *tapes) {
     return (PyObject *)made;
 }
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* tape(begin=0, times=None): all calls again, from one on; where it stopped, or -1 at the end. What
    each of them took, in seconds, is written into an array of as many doubles. */
 static PyObject *run(PyObject *o, PyObject *args, PyObject *kwargs) {
@@ -236,14 +230,14 @@ static PyObject *run(PyObject *o, PyObject *args, PyObject *kwargs) {
         return PyErr_Format(PyExc_TypeError, "times: as many doubles as calls are wanted");
     double *taken = times ? PyArray_DATA(times) : NULL;
     Py_ssize_t stopped = -1;
-    Py_BEGIN_ALLOW_THREADS double before = taken ? seconds() : 0;
+    Py_BEGIN_ALLOW_THREADS double before = taken ? tg_seconds() : 0;
     for (Py_ssize_t i = begin < 0 ? 0 : begin; i < self->count; i++) {
         if (!self->entries[i].again(self->entries[i].context)) {
             stopped = i;
             break;
         }
         if (taken) {
-            const double now = seconds();
+            const double now = tg_seconds();
             taken[i] = now - before;
             before = now;
         }

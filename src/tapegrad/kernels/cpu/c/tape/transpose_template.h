@@ -12,10 +12,10 @@ TG_INLINE void NAMED(turn_square)(V *x) {
     static const INTEGER numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     NAMED(lanes) at;
     memcpy(&at, numbers, sizeof at);
-#pragma GCC unroll 8
+    TG_UNROLL(8)
     for (INTEGER s = 1; s < L; s *= 2) {
         const NAMED(lanes) low = at + (((at & s) != 0) & (INTEGER)(L - s)), high = low + s;
-#pragma GCC unroll 16
+        TG_UNROLL(16)
         for (int i = 0; i < L; i++)
             if (!(i & s)) {
                 const V a = x[i], b = x[i + s];

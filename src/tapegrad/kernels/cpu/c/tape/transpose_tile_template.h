@@ -21,12 +21,12 @@ static void NAMED(copy_tile)(int64_t tall, int64_t wide, char *restrict to, int6
     for (int64_t a = 0; a < tall; a += L)
         for (int64_t b = 0; b < wide; b += L) {
             V square[L];
-#pragma GCC unroll 8
+            TG_UNROLL(8)
             for (int r = 0; r < L; r++)
                 square[r] = *(const NAMED(loose) *)(from + (b + r) * from_step +
                                                     a * (int64_t)sizeof(T));
             NAMED(turn_square)(square);
-#pragma GCC unroll 8
+            TG_UNROLL(8)
             for (int r = 0; r < L; r++)
                 *(NAMED(loose) *)(to + (a + r) * to_step + b * (int64_t)sizeof(T)) = square[r];
         }

@@ -1,0 +1,320 @@
+"""Taylor mode: tensors that carry their derivatives of several orders along a path.
+
+An expansion of order K has K levels of forward mode (dual.py), one per derivative: the tangent of a
+tensor at level k is its k-th derivative along the path. So views, in-place writes and batches treat
+each derivative as they treat any tangent; only the derivatives of an op's result are made here:
+
+- a linear op is applied to each derivative;
+- an op that is linear in each of two tensors follows Leibniz's product rule;
+- every other op has a forward-mode rule y' = jvp(x, x'). The rule, run with tensors that carry the
+  derivatives up to k, gives y' with its derivatives up to k, and these are the derivatives 1 to
+  k + 1 of y. Its work grows with a power of the order; nested forward mode doubles with each order.
+
+A *collapsed* expansion has order 2 and follows many paths at once: the first derivatives have the
+paths as a batch, the second ones are kept only as their (weighted) sum over the paths. Their sum is
+all that a Laplacian needs, and it is pushed through linear ops once, not once per path.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import comb
+from typing import Any
+
+from ..base import TensorBase
+from ..dispatch import apply
+from ..op import Op
+from ..record import FLOATS
+from ..rule_functions import RECORDED
+from .batched import batch_of, is_batched, lift, mirrored
+from .dual import (
+    attach,
+    bare,
+    dual_of,
+    fitted,
+    remember_tangents,
+    same_tensor,
+    set_dual,
+    source_of,
+    stripped,
+    tangent_of,
+    unshared,
+)
+from .levels import Level
+
+Path = list[Any]  # the derivatives of a tensor along the path, first order first; None is zero
+
+
+class Expansion:
+    """The levels of one Taylor expansion, and up to which order results are made at present."""
+
+    def __init__(
+        self, levels: list[Level], paths: Level | None = None, weights: Any = None
+    ) -> None:
+        self.levels = levels
+        self.order = len(levels)
+        self.paths = paths  # the batch over which second derivatives are summed, if collapsed
+        self.weights = weights  # of the paths in that sum; None: all are 1
+        for level in levels:
+            level.expansion = self
+
+    def push(self, op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
+        """`apply` for tensors that carry derivatives of this expansion."""
+        return push(op, tensors, attrs, watch, self)
+
+    def derivatives(self, t: Any, order: int) -> Path:
+        return [tangent_of(t, level) for level in self.levels[:order]]
+
+    def summed(self, t: Any) -> Any:
+        """The weighted sum of a tensor over the paths of a collapsed expansion."""
+        assert self.paths is not None
+        whole = lift(t, self.paths)
+        if self.weights is None:
+            return RECORDED.sum(whole, (0,), False, None)
+        weights = self.weights.reshape(-1, *(1,) * (whole.ndim - 1))
+        return RECORDED.sum(whole * weights, (0,), False, None)
+
+    def with_order(self, order: int, function: Any, *args: Any) -> Any:
+        """Call a function that makes no derivatives beyond an order."""
+        before, self.order = self.order, order
+        try:
+            return function(*args)
+        finally:
+            self.order = before
+
+
+def push(op: Op, tensors: Any, attrs: Any, watch: Any, expansion: Expansion) -> Any:
+    """Run an op on the values, and give its results their derivatives."""
+    order = expansion.order
+    levels = expansion.levels
+    paths = [
+        expansion.derivatives(t, order) if isinstance(t, TensorBase) else [None] * order
+        for t in tensors
+    ]
+    with ExitStack() as bare_tensors:
+        for level in reversed(levels):
+            bare_tensors.enter_context(stripped(tensors, level))
+        result = apply(op, tensors, attrs, watch)
+        if not op.differentiable:
+            return result
+        outs = (result,) if op.single else tuple(result)
+        made = results(op, tensors, paths, outs, attrs, expansion)
+    for k, (level, pushed) in enumerate(zip(levels, made, strict=False)):
+        given = [path[k] for path in paths]
+        for i, (out, derivative) in enumerate(zip(outs, pushed, strict=True)):
+            if derivative is None or i in op.plain_outs or out._array.dtype.kind not in FLOATS:
+                continue
+            if not (op.view or op.multi_view):
+                derivative = unshared(derivative, given)
+            attach(out, fitted(derivative, out), level, source_of(out, level))
+        remember_tangents(outs, given, level)
+    return result
+
+
+def results(
+    op: Op, tensors: Any, paths: list[Path], outs: Any, attrs: Any, expansion: Expansion
+) -> list[Any]:
+    """Per order, the derivatives of the outputs: a tuple with None for those that are zero."""
+    if op.jvp is None:
+        raise NotImplementedError(
+            f"Trying to use Taylor mode with {op.name}, which has no forward-mode rule."
+        )
+    order = expansion.order
+    way = way_of(op)
+    if way == "linear":
+        return [linear(op, tensors, paths, outs, attrs, k) for k in range(order)]
+    if expansion.paths is not None and order == 2:
+        return collapsed(op, tensors, paths, outs, attrs, expansion)
+    if way == "product":
+        return [product(op, tensors, paths, outs, attrs, k, expansion) for k in range(1, order + 1)]
+    return by_rule(op, tensors, paths, outs, attrs, expansion, order)
+
+
+def way_of(op: Op) -> str:
+    """How the derivatives of an op's results are made, in a word."""
+    if op.jvp is None or not op.differentiable:
+        return "none"
+    if op.linear and (op.variadic or movable(op) == 1):
+        return "linear"
+    return "product" if op.multilinear and movable(op) == 2 else "rule"
+
+
+def movable(op: Op) -> int:
+    """How many tensors of an op can have derivatives."""
+    return len([name for name in op.tensors if name not in op.plain_tensors])
+
+
+def as_outs(op: Op, made: Any) -> tuple[Any, ...]:
+    return (made,) if op.single else tuple(made)
+
+
+def first_order(op: Op, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> tuple[Any, ...]:
+    """One application of the forward-mode rule; None for each output if no tensor moves."""
+    if all([t is None for t in tangents]):
+        return (None,) * len(outs)
+    return as_outs(op, op.jvp(RECORDED, tensors, tangents, outs, attrs))
+
+
+def linear(op: Op, tensors: Any, paths: list[Path], outs: Any, attrs: Any, k: int) -> Any:
+    return first_order(op, tensors, [path[k] for path in paths], outs, attrs)
+
+
+def product(
+    op: Op, tensors: Any, paths: list[Path], outs: Any, attrs: Any, k: int, expansion: Expansion
+) -> Any:
+    """Leibniz's rule for the k-th derivative of an op that is linear in each of two tensors."""
+    a, b = [i for i, name in enumerate(op.tensors) if name not in op.plain_tensors]
+    total = first_order(op, tensors, [path[k - 1] for path in paths], outs, attrs)
+    for j in range(1, k):
+        left, right = paths[a][j - 1], paths[b][k - j - 1]
+        if left is None or right is None:
+            continue
+        moved = list(tensors)
+        moved[a], moved[b] = left, right
+        term = as_outs(op, getattr(RECORDED, op.name)(*moved, *attrs))
+        if comb(k, j) != 1:
+            term = tuple([t * comb(k, j) for t in term])
+        total = added(total, term)
+    return total
+
+
+def added(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The sums of two tuples of derivatives, where None is zero."""
+    return tuple([y if x is None else x if y is None else x + y for x, y in zip(a, b, strict=True)])
+
+
+def by_rule(
+    op: Op, tensors: Any, paths: list[Path], outs: Any, attrs: Any, expansion: Expansion, order: int
+) -> list[Any]:
+    """The derivatives of an op's results from its forward-mode rule, run on expansions.
+
+    A rule that reads the op's outputs needs their derivatives: they are found order by order.
+    """
+    found: list[Any] = []
+    known: list[Path] = [[] for _ in outs]
+    while len(found) < order:
+        k = len(found) if op.jvp_reads_outs else order - 1
+        moved = expansion.with_order(
+            k, rule_on_paths, op, tensors, paths, outs, known, attrs, k, expansion
+        )
+        found += moved[len(found) :]
+        known = [[each[i] for each in found] for i in range(len(outs))]
+    return found
+
+
+def rule_on_paths(
+    op: Op,
+    tensors: Any,
+    paths: list[Path],
+    outs: Any,
+    known: list[Path],
+    attrs: Any,
+    order: int,
+    expansion: Expansion,
+) -> list[Any]:
+    """Run y' = jvp(x, x') where all tensors carry derivatives up to an order."""
+    levels = expansion.levels
+    points = [carrying(t, path[:order], levels) for t, path in zip(tensors, paths, strict=True)]
+    values = [carrying(t, path[:order], levels) for t, path in zip(outs, known, strict=True)]
+    slopes = [
+        velocity(t, path[: order + 1], levels) for t, path in zip(tensors, paths, strict=True)
+    ]
+    made = first_order(op, tuple(points), slopes, tuple(values), attrs)
+    found = []
+    for k in range(order + 1):
+        found.append(tuple([None if y is None else derivative(y, k, levels, order) for y in made]))
+    return found
+
+
+def velocity(t: Any, path: Path, levels: list[Level]) -> Any:
+    """x' as a tensor that carries its own derivatives; None if the tensor does not move."""
+    if all([d is None for d in path]):
+        return None
+    start = RECORDED.zeros_like(t) if path[0] is None else path[0]
+    return carrying(start, path[1:], levels)
+
+
+def derivative(y: Any, k: int, levels: list[Level], order: int) -> Any:
+    """The value (k = 0) or the k-th derivative of what a rule returned."""
+    if not isinstance(y, TensorBase):
+        return y if k == 0 else None
+    if k > 0:
+        return tangent_of(y, levels[k - 1])
+    for level in reversed(levels[:order]):
+        y = bare(y, level)
+    return y
+
+
+def carrying(t: Any, path: Path, levels: list[Level]) -> Any:
+    """A tensor with the memory, the history and the tangents of `t` that carries derivatives."""
+    if all([d is None for d in path]):
+        return t
+    if is_batched(t):
+        batch = batch_of(t)
+        lowered = [None if d is None else lift(d, batch.level) for d in path]
+        return mirrored(carrying(batch.physical, lowered, levels), batch)
+    made = same_tensor(t)
+    outer = dual_of(t)  # its tangents at the levels of other transforms
+    if outer is not None:
+        set_dual(made, outer)
+    for level, d in zip(levels, path, strict=False):
+        if d is not None:
+            attach(made, d, level)
+    return made
+
+
+# ---------------------------------------------------------------------- collapsed
+
+
+def collapsed(
+    op: Op, tensors: Any, paths: list[Path], outs: Any, attrs: Any, expansion: Expansion
+) -> list[Any]:
+    """First derivatives along every path, and the sum of the second ones over the paths."""
+    firsts = [path[0] for path in paths]
+    seconds = [path[1] for path in paths]
+    moving = [i for i, d in enumerate(firsts) if d is not None]
+    if op.elementwise and op.single and len(moving) == 1:
+        i = moving[0]
+        if tensors[i]._array.dtype.kind != "c":  # of complex ones, derivatives depend on directions
+            made = one_moves(op, tensors, firsts, seconds, outs, attrs, i, expansion)
+            return [(d,) for d in made]
+    slopes = first_order(op, tensors, seconds, outs, attrs)
+    if not moving:
+        return [(None,) * len(outs), slopes]
+    single = [[d, None] for d in firsts]
+    if way_of(op) == "product":
+        pushed = first_order(op, tensors, firsts, outs, attrs)
+        bends = product(op, tensors, single, outs, attrs, 2, expansion)
+    else:
+        pushed, bends = by_rule(op, tensors, single, outs, attrs, expansion, 2)
+    summed = tuple([None if y is None else expansion.summed(y) for y in bends])
+    return [pushed, added(slopes, summed)]
+
+
+def one_moves(
+    op: Op,
+    tensors: Any,
+    firsts: list[Any],
+    seconds: list[Any],
+    outs: Any,
+    attrs: Any,
+    i: int,
+    expansion: Expansion,
+) -> Any:
+    """An elementwise op of which one tensor moves along paths: y'' = f'(x) x'' + f''(x) x'².
+
+    f' and f'' do not depend on the path: they are made once, not once per path.
+    """
+    x = tensors[i]
+    ones = RECORDED.ones_like(x)
+    along: list[Path] = [[None, None] for _ in tensors]
+    along[i] = [ones, None]
+    (slope,), (bend,) = by_rule(op, tensors, along, outs, attrs, expansion, 2)
+    first = slope * firsts[i]
+    second = None if seconds[i] is None else slope * seconds[i]
+    if bend is not None:
+        part = bend * expansion.summed(firsts[i] * firsts[i])
+        second = part if second is None else second + part
+    others = [None if j == i else d for j, d in enumerate(seconds)]
+    (rest,) = first_order(op, tensors, others, outs, attrs)
+    return first, rest if second is None else second if rest is None else second + rest

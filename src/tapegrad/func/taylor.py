@@ -1,0 +1,337 @@
+"""Derivatives of higher order along paths: Taylor mode, and operators such as the Laplacian.
+
+Nested `jvp` computes a derivative of order k with 2**k times the work of the function; Taylor mode
+pushes k derivatives through each operation at once (core/transforms/series.py). A Laplacian sums
+second derivatives over all axes: its *collapsed* form pushes the first derivatives along every axis
+and a single sum of second derivatives.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import tapegrad as tg
+
+from ..core.base import TensorBase
+from ..core.modes import grad_set_to
+from ..core.op import REGISTRY
+from ..core.transforms.batched import batched, has_batched
+from ..core.transforms.dual import bare, tangent_of
+from ..core.transforms.opening import level_of
+from ..core.transforms.series import Expansion, carrying, way_of
+from ..utils import _pytree as pytree
+from .derivatives import check_outputs, checked_argnums, jvp, replaced
+from .jacobians import basis, check_inputs
+from .vmapping import vmap
+
+Function = Callable[..., Any]
+
+
+def jet(func: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> Any:
+    """The value of a function, and its derivatives of all orders along a path.
+
+    The path of each argument is given by its value (`primals`) and its derivatives with respect to
+    the path's parameter, first order first (`series`: a list per argument, all of one length). The
+    result is the value and the list of the derivatives of `func` along the path; for a function
+    that returns several tensors, each derivative has the structure of the value.
+
+    >>> path = [tensor(1.0), tensor(0.0)]
+    >>> torch.func.jet(torch.exp, (tensor(0.0),), (path,))
+    (tensor(1.), [tensor(1.), tensor(1.)])
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(series, (tuple, list)):
+        raise TypeError("jet(f, primals, series): `primals` and `series` must be tuples or lists")
+    if len(primals) != len(series):
+        raise ValueError(
+            f"jet(f, primals, series): {len(primals)} primals, but series for {len(series)}"
+        )
+    check_inputs(primals)
+    orders = {len(each) for each in series}
+    if len(orders) != 1 or 0 in orders:
+        raise ValueError(
+            "jet(f, primals, series): each series must have the same number of derivatives, at "
+            f"least one, got {[len(each) for each in series]}"
+        )
+    for i, (x, each) in enumerate(zip(primals, series, strict=True)):
+        for k, d in enumerate(each):
+            check_derivative(f"series[{i}][{k}]", d, x)
+    with ExitStack() as opened:
+        levels = [opened.enter_context(level_of("jvp")) for _ in range(orders.pop())]
+        Expansion(levels)
+        moved = [
+            carrying(x.view_as(x), list(each), levels)
+            for x, each in zip(primals, series, strict=True)
+        ]
+        out = func(*moved)
+        check_outputs(pytree.tree_leaves(out), "jet(f, primals, series)")
+        derivatives = [
+            pytree.tree_map(functools.partial(derivative_or_zero, level=v, levels=levels), out)
+            for v in levels
+        ]
+        return pytree.tree_map(functools.partial(without, levels=levels), out), derivatives
+
+
+def check_derivative(name: str, d: Any, x: Any) -> None:
+    if not isinstance(d, TensorBase):
+        raise TypeError(f"jet(f, primals, series): {name} must be a Tensor, not {type(d).__name__}")
+    if d.shape != x.shape or d.dtype != x.dtype:  # type: ignore[attr-defined]
+        raise ValueError(
+            f"jet(f, primals, series): {name} must have the shape {tuple(x.shape)} and the dtype "
+            f"{x.dtype} of its primal, got {tuple(d.shape)} and {d.dtype}"  # type: ignore[attr-defined]
+        )
+
+
+def without(t: Any, levels: list[Any]) -> Any:
+    """A result without the derivatives that it carries."""
+    for level in reversed(levels):
+        t = bare(t, level)
+    return t
+
+
+def derivative_or_zero(t: Any, level: Any, levels: list[Any]) -> Any:
+    found = tangent_of(t, level)
+    return tg.zeros_like(without(t, levels).detach()) if found is None else found
+
+
+def coverage() -> dict[str, str]:
+    """How `jet` differentiates each operation, by its name.
+
+    "linear": the operation is applied to each derivative; "product": Leibniz's rule; "rule": its
+    forward-mode rule is expanded; "none": it has no derivative.
+
+    >>> torch.func.jet.coverage()["matmul"]
+    'product'
+    """
+    return {name: way_of(op) for name, op in sorted(REGISTRY.items())}
+
+
+jet.coverage = coverage  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------------- operators
+
+
+def laplacian(
+    func: Function,
+    argnums: int = 0,
+    *,
+    directions: int | Any = None,
+    chunk_size: int | None = None,
+) -> Function:
+    """The sum of the second derivatives along all axes of an input, in one collapsed forward pass.
+
+    `directions`: for large inputs, an estimate from that many random directions of +1 and -1
+    (Hutchinson's), whose expectation is the Laplacian; or a tensor whose rows are the directions,
+    whose second derivatives are averaged. `chunk_size`: how many directions are followed at a
+    time; fewer take less memory.
+
+    >>> torch.func.laplacian(lambda x: (x ** 3).sum())(tensor([1.0, 2.0]))
+    tensor(18.)
+    """
+
+    @functools.wraps(func)
+    def summed(*args: Any, **kwargs: Any) -> Any:
+        x = the_input("laplacian", args, argnums)
+        rows = basis([x])[0] if directions is None else averaged(directions, x)
+        return along_rows(func, args, kwargs, argnums, rows, None, None, chunk_size)
+
+    return summed
+
+
+def biharmonic(func: Function, argnums: int = 0) -> Function:
+    """The Laplacian of the Laplacian of a function.
+
+    >>> torch.func.biharmonic(lambda x: (x ** 4).sum())(tensor([1.0, 2.0]))
+    tensor(48.)
+    """
+    return laplacian(laplacian(func, argnums), argnums)
+
+
+def divergence(func: Function, argnums: int = 0, *, directions: int | Any = None) -> Function:
+    """The trace of the Jacobian of a vector field: a function whose result has its input's shape.
+
+    `directions`: an estimate from random directions, as for `laplacian`.
+
+    >>> torch.func.divergence(lambda x: x ** 2)(tensor([1.0, 2.0]))
+    tensor(6.)
+    """
+
+    @functools.wraps(func)
+    def trace(*args: Any, **kwargs: Any) -> Any:
+        x = the_input("divergence", args, argnums)
+        rows = basis([x])[0] if directions is None else averaged(directions, x)
+
+        def along(direction: Any) -> Any:
+            _, moved = jvp(
+                lambda x: func(*replaced(args, argnums, x), **kwargs), (x,), (direction,)
+            )
+            if not isinstance(moved, TensorBase) or moved.shape != x.shape:  # type: ignore[attr-defined]
+                raise ValueError(
+                    "divergence: the function must return a tensor of its input's shape "
+                    f"{tuple(x.shape)}"
+                )
+            return (moved * direction).sum()  # type: ignore[operator]
+
+        return vmap(along)(rows).sum(0)
+
+    return trace
+
+
+def operator(
+    func: Function,
+    second: Any,
+    first: Any = None,
+    zeroth: Any = None,
+    argnums: int = 0,
+    *,
+    chunk_size: int | None = None,
+) -> Function:
+    """A linear differential operator of second order, applied to a function of n numbers.
+
+    sum of second[i, j] d²f/dx_i dx_j + sum of first[i] df/dx_i + zeroth f
+
+    `second` is a number, n numbers (a diagonal), or an n x n matrix; `first` a number or n numbers;
+    `zeroth` a number. Each may also be a function that gets the input and returns one of these:
+    coefficients that vary from point to point.
+
+    >>> heat = torch.func.operator(lambda x: (x ** 2).sum(), 0.5, first=tensor([1.0, 0.0]))
+    >>> heat(tensor([3.0, 4.0]))
+    tensor(8.)
+    """
+
+    @functools.wraps(func)
+    def applied(*args: Any, **kwargs: Any) -> Any:
+        x = the_input("operator", args, argnums)
+        flat = x.reshape(-1)
+        of_second, of_first, of_zeroth = [
+            coefficient(c(x) if callable(c) else c, x) for c in (second, first, zeroth)
+        ]
+        rows, weights = directions_of(of_second, flat)
+        drift = None if of_first is None else (of_first + tg.zeros_like(flat)).reshape(x.shape)
+        found = along_rows(
+            func, args, kwargs, argnums, rows.reshape(-1, *x.shape), weights, drift, chunk_size
+        )
+        if of_zeroth is None:
+            return found
+        value = func(*args, **kwargs)
+        return pytree.tree_map(lambda a, b: a + of_zeroth * b, found, value)
+
+    return applied
+
+
+def coefficient(c: Any, x: Any) -> Any:
+    return c if c is None or isinstance(c, TensorBase) else tg.as_tensor(c, dtype=x.dtype)
+
+
+def directions_of(matrix: Any, flat: Any) -> tuple[Any, Any]:
+    """Directions v and signs w such that sum w (v v^T) is the matrix of second-order coefficients.
+
+    A matrix that is known and constant is decomposed into its eigenvectors: at most n directions.
+    One that varies with the point, or is itself differentiated, is taken apart as
+    4 (u v^T + v u^T) / 2 = (u + v)(u + v)^T - (u - v)(u - v)^T with 2 n directions.
+    """
+    n = flat.numel()
+    varies = has_batched((matrix,)) or matrix.requires_grad
+    if matrix.ndim > 2 or (matrix.ndim and any([size != n for size in matrix.shape])):
+        raise ValueError(
+            f"operator: `second` must be a number, {n} numbers or a {n} x {n} matrix, got shape "
+            f"{tuple(matrix.shape)}"
+        )
+    eye = basis([flat])[0]
+    if matrix.ndim < 2:
+        columns = eye * matrix
+    else:
+        columns = (matrix + matrix.mT) / 2
+    if varies:
+        signs = tg.ones(2 * n, dtype=flat.dtype, device=flat.device)
+        signs[n:] = -1
+        return tg.cat([eye + columns, eye - columns]) / 2, signs
+    if matrix.ndim < 2:
+        values = matrix.expand(n)
+        rows = eye * values.abs().sqrt()
+    else:
+        values, vectors = tg.linalg.eigh(columns)
+        rows = (vectors * values.abs().sqrt()).mT
+    signs = values.sign()
+    return rows, None if bool((signs == 1).all()) else signs
+
+
+def the_input(name: str, args: tuple[Any, ...], argnums: int) -> Any:
+    number = checked_argnums(argnums, len(args))
+    if not isinstance(number, int):
+        raise RuntimeError(f"{name}: argnums must be an int here, got: {type(argnums)}")
+    check_inputs([args[number]])
+    return args[number]
+
+
+def averaged(directions: Any, x: Any) -> Any:
+    """Directions whose second derivatives add up to the average over them."""
+    if isinstance(directions, TensorBase):
+        if directions.ndim != x.ndim + 1 or directions.shape[1:] != x.shape:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"`directions` must have the shape (count, {', '.join(map(str, x.shape))}), got "
+                f"{tuple(directions.shape)}"  # type: ignore[attr-defined]
+            )
+        return directions / directions.shape[0] ** 0.5  # type: ignore[attr-defined, operator]
+    if isinstance(directions, bool) or not isinstance(directions, int) or directions < 1:
+        raise ValueError(f"`directions` must be a positive int or a tensor, got {directions!r}")
+    with grad_set_to(False):
+        coins = tg.randint(0, 2, (directions, *x.shape), device=x.device)
+        return (coins * 2 - 1).to(x.dtype) / directions**0.5
+
+
+def along_rows(
+    func: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    argnums: int,
+    rows: Any,
+    weights: Any,
+    drift: Any,
+    chunk_size: int | None,
+) -> Any:
+    """The weighted sum of second derivatives along rows, and the first derivative along `drift`."""
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"`chunk_size` should be None or greater than 0. (got {chunk_size})")
+    count = rows.shape[0]
+    step = count if chunk_size is None else min(chunk_size, count)
+    total = None
+    for start in range(0, count, max(step, 1)) if count else (0,):
+        part = slice(start, start + step)
+        found = one_pass(
+            func,
+            args,
+            kwargs,
+            argnums,
+            rows[part],
+            None if weights is None else weights[part],
+            drift,
+        )
+        drift = None
+        total = found if total is None else pytree.tree_map(tg.add, total, found)
+    return total
+
+
+def one_pass(
+    func: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    argnums: int,
+    rows: Any,
+    weights: Any,
+    drift: Any,
+) -> Any:
+    x = args[checked_argnums(argnums, len(args))]
+    with level_of("vmap", rows.shape[0]) as paths, ExitStack() as opened:
+        paths.directions = True
+        levels = [opened.enter_context(level_of("jvp")) for _ in range(2)]
+        Expansion(levels, paths, weights)
+        moved = carrying(x.view_as(x), [batched(rows, paths), drift], levels)
+        out = func(*replaced(args, checked_argnums(argnums, len(args)), moved), **kwargs)
+        check_outputs(pytree.tree_leaves(out), "laplacian")
+        return pytree.tree_map(
+            functools.partial(derivative_or_zero, level=levels[1], levels=levels), out
+        )

@@ -1,0 +1,334 @@
+"""Taylor mode against nested forward mode, for the whole table of functions; the operators."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapegrad as torch
+from table import APIS, PURE, call, draw, plain, tensors_in
+from tapegrad import func
+from tapegrad.core.base import wrap
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of functions that are outdated
+
+
+def f64(*values: Any) -> Any:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def close(got: Any, want: Any, tolerance: float = 1e-9) -> None:
+    np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=tolerance, atol=tolerance)
+
+
+def as_function(name: str, index: int) -> tuple[Any, list[Any]]:
+    """A sample call as a function of its floating point tensors, and their values."""
+    _, _, made = draw(name, index, plain)
+    moving = [i for i, t in enumerate(made) if t._array.dtype.kind in "fc"]
+
+    def function(*values: Any) -> list[Any]:
+        queue = list(values)
+
+        def give(array: Any) -> Any:
+            return queue.pop(0) if array.dtype.kind in "fc" else wrap(array)
+
+        args, kwargs, _ = draw(name, index, give)
+        return [t for t in tensors_in(call(name, args, kwargs)) if t._array.dtype.kind in "fc"]
+
+    return function, [made[i] for i in moving]
+
+
+def ways(values: list[Any], order: int) -> list[list[Any]]:
+    rng = np.random.default_rng(order)
+    return [
+        [wrap(rng.standard_normal(v._array.shape).astype(v._array.dtype)) for _ in range(order)]
+        for v in values
+    ]
+
+
+def nested(function: Any, values: list[Any], series: list[list[Any]], order: int) -> list[Any]:
+    """The derivatives of a function along a path, by forward mode over forward mode."""
+
+    def along(t: Any) -> list[Any]:
+        moved = []
+        for x, derivatives in zip(values, series, strict=True):
+            for k, d in enumerate(derivatives, 1):
+                x = x + (t**k / math.factorial(k)).to(d.dtype) * d
+            moved.append(x)
+        return function(*moved)
+
+    found = []
+    for _ in range(order):
+
+        def along(t: Any, before: Any = along) -> list[Any]:
+            return func.jvp(before, (t,), (torch.ones_like(t),))[1]
+
+        found.append(along(f64(0.0)[0]))
+    return found
+
+
+def compare(name: str, index: int, order: int) -> None:
+    function, values = as_function(name, index)
+    if not values or not function(*values):
+        return
+    series = ways(values, order)
+    try:
+        want = nested(function, values, series, order)
+    except (NotImplementedError, RuntimeError):
+        return  # no derivative of that order
+    got = func.jet(function, tuple(values), series)[1]
+    for k in range(order):
+        for a, b in zip(got[k], want[k], strict=True):
+            scale = max(1.0, float(np.abs(b._array).max(initial=0.0)))
+            np.testing.assert_allclose(
+                a._array / scale,
+                b._array / scale,
+                rtol=1e-8,
+                atol=1e-8,
+                err_msg=f"sample {index}, order {k + 1}",
+            )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PURE)
+def test_like_nested_forward_mode(name):
+    compare(name, 0, 3)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", PURE)
+def test_like_nested_forward_mode_in_all_samples(name):
+    for index in range(len(APIS[name].samples)):
+        compare(name, index, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PURE)
+def test_the_laplacian_is_the_trace_of_the_hessian(name):
+    function, values = as_function(name, 0)
+    real = [i for i, v in enumerate(values) if v._array.dtype.kind == "f" and v._array.size]
+    if not real or not function(*values):
+        return
+    i = real[0]
+    try:
+        diagonal = func.hessian_diag(function, i)(*values)
+    except (NotImplementedError, RuntimeError):
+        return
+    for a, b in zip(func.laplacian(function, i)(*values), diagonal, strict=True):
+        if not a.numel():
+            continue
+        want = b.reshape(*a.shape, -1).sum(-1)
+        scale = max(1.0, float(np.abs(want._array).max(initial=0.0)))
+        np.testing.assert_allclose(a._array / scale, want._array / scale, rtol=1e-8, atol=1e-8)
+
+
+# ---------------------------------------------------------------------- programs
+
+
+def writes(x: Any) -> Any:
+    y = x.sin()
+    y[1:].mul_(x[:-1])
+    y.view(-1).add_(x * x)
+    made = torch.zeros(x.shape[0], dtype=x.dtype)
+    made[::2] = y[::2] ** 2
+    made += y.flip(0)
+    return made * y
+
+
+def attends(x: Any) -> Any:
+    q = x.reshape(1, 2, -1)
+    return torch.nn.functional.scaled_dot_product_attention(q, q * 2, q.cos()).sum(-1)
+
+
+def field(x: Any) -> Any:
+    return torch.fft.rfft(x * x).abs() + torch.linalg.inv(torch.diag(x) + 3)[0, 0]
+
+
+def with_gradient(x: Any) -> Any:
+    return func.grad(lambda v: (v.exp() * v.roll(1)).sum())(x) * x
+
+
+PROGRAMS = {f.__name__: f for f in (writes, attends, field, with_gradient)}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    f = PROGRAMS[name]
+    torch.manual_seed(3)
+    x, v = torch.randn(2, 6, dtype=torch.float64)
+    series = [[v, v.cos(), v.sin(), v * 0]]
+    wrapped = lambda t: [f(t)]  # noqa: E731
+    for got, want in zip(
+        func.jet(wrapped, (x,), series)[1], nested(wrapped, [x], series, 4), strict=True
+    ):
+        close(got[0], want[0])
+    close(func.laplacian(f)(x), func.hessian(f)(x).diagonal(dim1=-2, dim2=-1).sum(-1))
+
+
+def test_jet_returns_the_structure_of_the_function():
+    x, v = f64(0.5, 2.0), f64(1.0, -1.0)
+    value, derivatives = func.jet(
+        lambda a, b: {"p": a * b, "q": (a.log(),)}, (x, x + 1), ([v, v], [v, v * 0])
+    )
+    close(value["p"], x * (x + 1))
+    close(derivatives[0]["p"], v * (x + 1) + v * x)
+    close(derivatives[1]["p"], 2 * v * v + v * (x + 1))
+    close(derivatives[1]["q"][0], v / x - v * v / (x * x))
+
+
+def test_jet_of_high_order():
+    """exp(t) has one derivative for ever; orders that nested forward mode would not reach."""
+    zero = f64(0.0)[0]
+    _, derivatives = func.jet(
+        lambda t: (t.exp(), (1 / (1 - t))), (zero,), ([zero + 1] + [zero] * 11,)
+    )
+    for k, (e, g) in enumerate(derivatives, 1):
+        assert e.item() == pytest.approx(1.0)
+        assert g.item() == pytest.approx(math.factorial(k))
+
+
+def test_derivatives_of_derivatives():
+    x = f64(0.3, -0.7, 1.1)
+
+    def f(x: Any) -> Any:
+        return (x.sin() * x.roll(1).exp()).sum() * x.prod()
+
+    def second(x: Any) -> Any:
+        return func.hessian(f)(x).diagonal().sum()
+
+    close(func.grad(func.laplacian(f))(x), func.grad(second)(x))
+    close(func.jacfwd(func.laplacian(f))(x), func.grad(second)(x))
+    close(func.hessian(func.laplacian(f))(x), func.hessian(second)(x))
+    rows = torch.stack([x, x * 2, x - 1])
+    close(func.vmap(func.laplacian(f))(rows), torch.stack([second(row) for row in rows]))
+    close(func.biharmonic(f)(x), func.laplacian(func.laplacian(f))(x))
+    pairs = itertools.product(range(3), repeat=2)
+    fourth = func.hessian(func.hessian(f))(x)
+    close(func.biharmonic(f)(x), sum([fourth[i, i, j, j] for i, j in pairs]))
+
+
+def test_parameters_learn_from_a_laplacian():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+    ).double()
+    points = torch.randn(5, 3, dtype=torch.float64)
+
+    def f(x: Any) -> Any:
+        return net(x).squeeze(-1)
+
+    def by_hessian(x: Any) -> Any:
+        return func.hessian(f)(x).diagonal().sum()
+
+    gradients = []
+    for of in (func.laplacian(f), by_hessian):
+        loss = (func.vmap(of)(points) - 1).square().mean()
+        gradients.append(torch.autograd.grad(loss, list(net.parameters()), allow_unused=True))
+    for a, b in zip(*gradients, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            close(a, b)
+
+
+# ---------------------------------------------------------------------- operators
+
+
+def test_directions_and_chunks():
+    x = f64(0.5, -1.0, 2.0)
+    f = lambda x: (x.sin() * x.roll(1)).sum()  # noqa: E731
+    whole = func.laplacian(f)(x)
+    for size in (1, 2, 3, 7):
+        close(func.laplacian(f, chunk_size=size)(x), whole)
+    rows = torch.randn(4, 3, dtype=torch.float64)
+    hessian = func.hessian(f)(x)
+    want = sum([row @ hessian @ row for row in rows]) / 4
+    close(func.laplacian(f, directions=rows)(x), want)
+    # Directions of +1 and -1 are exact where the Hessian is diagonal.
+    close(func.laplacian(lambda x: x.exp().sum(), directions=2)(x), x.exp().sum())
+    close(func.divergence(lambda x: x.exp(), directions=2)(x), x.exp().sum())
+
+
+def test_divergence():
+    x = f64(0.5, -1.0, 2.0)
+    f = lambda x: x.roll(1) * x**2  # noqa: E731
+    close(func.divergence(f)(x), func.jacrev(f)(x).diagonal().sum())
+    grid = torch.randn(2, 3, dtype=torch.float64)
+    close(func.divergence(lambda g: g.cos())(grid), -grid.sin().sum())
+
+
+def test_operator():
+    torch.manual_seed(1)
+    x = torch.randn(3, dtype=torch.float64)
+    matrix = torch.randn(3, 3, dtype=torch.float64)
+    drift = torch.randn(3, dtype=torch.float64)
+    f = lambda x: (x.sin() * x.roll(1).exp()).sum()  # noqa: E731
+    hessian, slope = func.hessian(f)(x), func.grad(f)(x)
+    close(func.operator(f, matrix)(x), (matrix * hessian).sum())
+    close(func.operator(f, drift)(x), (drift * hessian.diagonal()).sum())
+    close(func.operator(f, 2.0)(x), 2 * hessian.trace())
+    close(func.operator(f, -1.0, drift, 3.0)(x), -hessian.trace() + drift @ slope + 3 * f(x))
+    close(
+        func.operator(f, matrix, 0.5, 3.0, chunk_size=2)(x),
+        (matrix * hessian).sum() + 0.5 * slope.sum() + 3 * f(x),
+    )
+    # Coefficients that vary, for many points at once, and that are differentiated themselves.
+    varied = func.operator(f, lambda x: torch.outer(x, x), lambda x: x, lambda x: x.sum())
+    points = torch.randn(4, 3, dtype=torch.float64)
+    want = [p @ func.hessian(f)(p) @ p + p @ func.grad(f)(p) + p.sum() * f(p) for p in points]
+    close(func.vmap(varied)(points), torch.stack(want))
+    matrix.requires_grad_()
+    (found,) = torch.autograd.grad(func.operator(f, matrix)(x), matrix)
+    close(found, (hessian + hessian.T) / 2)
+
+
+def test_compiled():
+    net = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    of = func.vmap(func.laplacian(lambda x: net(x).squeeze(-1)))
+    compiled = torch.compile(of)
+    for seed in range(6):
+        torch.manual_seed(seed)
+        points = torch.randn(5, 4)
+        torch.testing.assert_close(compiled(points), of(points))
+
+
+# ---------------------------------------------------------------------- refusals
+
+X = torch.ones(2)
+REFUSED = {
+    "no derivatives": lambda: func.jet(torch.sin, (X,), ((),)),
+    "one series too few": lambda: func.jet(torch.add, (X, X), ([X],)),
+    "series of two lengths": lambda: func.jet(torch.add, (X, X), ([X], [X, X])),
+    "another shape": lambda: func.jet(torch.sin, (X,), ([torch.ones(3)],)),
+    "another dtype": lambda: func.jet(torch.sin, (X,), ([X.double()],)),
+    "no such matrix": lambda: func.operator(torch.sum, torch.ones(3, 3))(X),
+    "no direction": lambda: func.laplacian(torch.sum, directions=0)(X),
+    "directions of another shape": lambda: func.laplacian(torch.sum, directions=X)(X),
+    "empty chunks": lambda: func.laplacian(torch.sum, chunk_size=0)(X),
+    "a field of another shape": lambda: func.divergence(torch.sum)(X),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_bad_arguments_are_refused(what):
+    with pytest.raises(ValueError):
+        REFUSED[what]()
+
+
+def test_what_is_no_tensor_is_refused():
+    with pytest.raises(TypeError, match=r"series\[0\]\[0\] must be a Tensor, not float"):
+        func.jet(torch.sin, (X,), ([1.0],))
+    with pytest.raises(TypeError, match="must be tuples or lists"):
+        func.jet(torch.sin, X, [[X]])
+    with pytest.raises(RuntimeError, match="only contain Tensors"):
+        func.laplacian(lambda x: x)(2.0)
+
+
+def test_coverage_says_how_each_op_is_differentiated():
+    ways_of = func.jet.coverage()
+    assert ways_of["matmul" if "matmul" in ways_of else "mm"] == "product"
+    assert (ways_of["mul"], ways_of["sum"], ways_of["tanh"]) == ("product", "linear", "rule")
+    assert ways_of["argmax"] == "none"
