@@ -14,6 +14,7 @@
 #   make golden       record again what PyTorch answers (tests/golden)
 #   make bench        timings against PyTorch;  make bench-pure for the pure build
 #   make bench-page   the same, written to docs/benchmarks.md
+#   make survey       every function against PyTorch;  make survey-page writes docs/survey.md
 #   make bench-zoo    training programs unlike each other, compiled and as they are
 #   make libraries    other people's libraries on both, written to docs/libraries.md
 #   make libraries-quick  a part of them that takes a minute or two
@@ -48,7 +49,7 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
 .PHONY: help demo test thorough test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
-    bench-pure bench-page bench-zoo libraries libraries-quick sanitize tsan fuzz wheel clean
+    bench-pure bench-page bench-zoo survey survey-page libraries libraries-quick sanitize tsan fuzz wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -114,6 +115,12 @@ bench: $(VENV_PARITY)/.installed
 
 bench-page: $(VENV_PARITY)/.installed
 	$(VENV_PARITY)/bin/python benchmarks/run.py --write
+
+survey: $(VENV_PARITY)/.installed
+	$(VENV_PARITY)/bin/python benchmarks/survey.py
+
+survey-page: $(VENV_PARITY)/.installed
+	$(VENV_PARITY)/bin/python benchmarks/survey.py --full --write
 
 bench-zoo: $(VENV)/.installed
 	$(VENV)/bin/python benchmarks/zoo/run.py

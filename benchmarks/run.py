@@ -243,38 +243,43 @@ def wheel_size() -> None:
 
 
 def write_page(rows: list[dict[str, Any]], build: str) -> None:
-    """docs/benchmarks.md: the table and a chart of the ratios."""
+    """docs/benchmarks.md: the table, and what was measured on."""
     lines = [
-        "# tapegrad against PyTorch",
-        "",
-        "Written by `make bench-page`. Ratios of times, tapegrad to PyTorch: below 1 tapegrad is",
-        "faster. Each library in a process of its own, in turns, the best of many rounds. The last",
-        "column is the same work under [tapegrad.compile](compile.md), against PyTorch as it is;",
-        "where it is empty the work is not recorded: mostly its result is differentiated outside.",
-        "",
-        "```",
-        build.strip(),
-        f"  processor: {processor()}, {os.cpu_count()} cores",
-        "```",
-        "",
-        "| workload | aim | default threads | one thread | | compiled |",
-        "|---|---|---|---|---|---|",
+        *INTRODUCTION,
+        "| workload | default threads | one thread | compiled |",
+        "|---|---|---|---|",
     ]
     for row in rows:
+        label = f"`{row['label']}`" if "*" in row["label"] else row["label"]
         cells = [row.get(n, {}).get("ratio") for n in ("0", "1")]
-        shown = ["-" if r is None else f"{r:.2f}" for r in cells]
-        bar = "" if cells[0] is None else "█" * max(1, round(10 * min(cells[0], 3)))
-        again = row.get("0", {}).get("compiled")
-        last = "" if again is None else f"{again:.2f}"
-        lines.append(
-            f"| {row['label']} | {row['aim']:.2f} | {shown[0]} | {shown[1]} | {bar} | {last} |"
-        )
-    lines += [
-        "",
-        "The bars show the ratio with default threads; ten blocks are PyTorch's time.",
-        "",
-    ]
+        shown = [*map(share, cells), share(row.get("0", {}).get("compiled"), "")]
+        lines.append(f"| {label} | {' | '.join(shown)} |")
+    told = [line for line in build.strip().splitlines() if not line.startswith("    - ")]
+    lines += ["", "## Measured with", "", "```", *told]
+    lines += [f"  processor: {processor()}, {os.cpu_count()} cores", "```", ""]
     PAGE.write_text("\n".join(lines))
+
+
+INTRODUCTION = (
+    """\
+# Benchmarks against PyTorch
+
+Each number is the time that tapegrad takes, as a share of PyTorch's: 0.50 is twice as fast, 2.00
+takes twice as long. The last column is the same work under [tapegrad.compile](compile.md), against
+PyTorch as it is; where it is empty, the work is not recorded, mostly because its result is
+differentiated outside.
+
+Each library runs in a process of its own, in turns; the best of many rounds counts. `make bench`
+prints the table on your machine, `make bench-page` writes this page.
+""".splitlines()
+    + [""]
+)
+
+
+def share(ratio: float | None, absent: str = "-") -> str:
+    if ratio is None:
+        return absent
+    return f"{ratio:.2f}" if ratio >= 0.005 else "< 0.01"
 
 
 def processor() -> str:

@@ -23,6 +23,7 @@ templates_path = ["_templates"]
 html_theme = "furo"
 html_title = "tapegrad"
 html_static_path = ["_static"]
+html_logo = html_favicon = "_static/logo.svg"
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False

@@ -88,7 +88,7 @@ def test_explain(capsys):
     assert command.main(["explain"]) == 0
     assert capsys.readouterr().out.startswith("E01  ")
     assert command.main(["explain", "E99"]) == 2
-    assert "nothing is called 'E99'" in capsys.readouterr().err
+    assert "no page has the id or the words 'E99'" in capsys.readouterr().err
 
 
 def test_a_closed_pipe_is_no_error():

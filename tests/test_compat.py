@@ -148,6 +148,50 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
     assert "after the real torch had been imported" in out
 
 
+def test_classes_and_pickles_have_the_names_of_pytorch(tmp_path: Path) -> None:
+    """Packages decide by `type(x).__module__`; after `uninstall` all is as it was."""
+    code = """
+    import copy, pickle, pickletools
+    import tapegrad
+    from tapegrad import compat
+
+    def homes(torch):
+        things = [torch.ones(2), torch.nn.Parameter(torch.ones(1)), torch.nn.Linear(1, 1),
+                  torch.optim.Adam([torch.nn.Parameter(torch.ones(1))]), torch.float32,
+                  torch.distributions.Normal(0.0, 1.0)]
+        return [type(thing).__module__ for thing in things]
+
+    before = homes(tapegrad)
+    compat.install()
+    import torch
+    print(homes(torch))
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    whole = {"model": model, "dtype": torch.bfloat16, "half": torch.ones(2).bfloat16(),
+             "rows": torch.arange(6.0).view(2, 3).t(), "device": torch.device("cpu")}
+    text = pickle.dumps(whole)
+    named = [arg for op, arg, _ in pickletools.genops(text) if isinstance(arg, str)]
+    assert not [arg for arg in named if arg.startswith("tapegrad")]
+    again = pickle.loads(text)
+    assert torch.equal(again["rows"], whole["rows"]) and again["rows"].stride() == (1, 3)
+    assert again["dtype"] is torch.bfloat16
+    x = torch.randn(4, 2)
+    assert torch.equal(again["model"](x), model(x))
+    assert torch.equal(copy.deepcopy(model)(x), model(x))
+    compat.uninstall()
+    assert homes(tapegrad) == before and not before[0].startswith("torch")
+    assert torch.equal(pickle.loads(pickle.dumps(x)), x)
+    """
+    out = succeeds(python("-c", textwrap.dedent(code), cwd=tmp_path))
+    assert out.split() == [
+        "['torch',",
+        "'torch.nn.parameter',",
+        "'torch.nn.modules.linear',",
+        "'torch.optim.adam',",
+        "'torch',",
+        "'torch.distributions.normal']",
+    ]
+
+
 def test_import_from_many_threads(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -270,7 +270,7 @@ def test_two_steps_for_one_backward():
     report = watched(loop)
     assert ids(report) == ["D03"]
     assert "still those of the last step" in report.findings[0].what
-    assert report.findings[0].count == 5  # six second steps, from the second fault on
+    assert report.findings[0].count == 6  # six second steps
 
 
 def test_a_loss_that_raises_and_is_caught():
@@ -538,6 +538,17 @@ def test_a_doctor_beside_a_doctor():
     fit(*loop)
     assert two.stop().steps == 8
     assert one.report.steps == 4 and not WATCH.listeners
+
+
+def test_a_finding_counts_the_times_before_it_was_sure():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Doctor(show=False) as doctor:
+        for _ in range(6):
+            model(torch.ones(4, 2)).sum().backward()
+            optimizer.step()
+    (finding,) = [f for f in doctor.findings if f.id == "D01"]
+    assert finding.count == 5  # all steps but the first
 
 
 def test_the_report():

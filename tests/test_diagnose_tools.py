@@ -104,6 +104,36 @@ def test_summary_of_a_model() -> None:
     assert torch.equal(random, torch.get_rng_state())
 
 
+class Borrowed(nn.Module):
+    """Layers in a list, and one whose weight is used without calling it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+        self.table = nn.Linear(4, 2)
+        self.unused = nn.Linear(4, 1)
+
+    def forward(self, x: Any) -> Any:
+        for step in self.steps:
+            x = step(x)
+        return nn.functional.linear(x, self.table.weight)
+
+
+def test_summary_has_totals_and_tells_what_is_used() -> None:
+    found = diagnose.summary(Borrowed(), torch.ones(1, 4))
+    rows = [(r.depth, r.name, r.total, r.seconds is not None, r.used) for r in found.layers]
+    assert rows == [
+        (0, "", 55, True, False),
+        (1, "steps.0", 20, True, False),
+        (1, "steps.1", 20, True, False),
+        (1, "table", 10, False, True),
+        (1, "unused", 5, False, False),
+    ]
+    lines = [" ".join(line.split()) for line in repr(found).splitlines()]
+    assert "table: Linear - 10 - used" in lines and "unused: Linear - 5 - not called" in lines
+    assert lines[2].startswith("steps.0: Linear (1, 4) 20 16 B")
+
+
 def test_summary_of_a_model_without_inputs_or_that_fails() -> None:
     model = TwoPaths()
     text = repr(diagnose.summary(model))
@@ -357,7 +387,26 @@ def test_pages_are_those_of_the_docs(file: pathlib.Path) -> None:
     found = pages.page(file.stem)
     assert found is not None, "run python -m tapegrad.diagnose.error_pages docs"
     title = f"# {found.id}: {found.title}"
-    assert f"{title}\n\n{found.paragraph}\n\n{found.cure}\n" == expected
+    whole = f"{title}\n\n> {found.sentence}\n\n{found.paragraph}\n\n{found.cure}\n"
+    assert whole == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [
+        ("e1", "E01"),
+        ("[E09]", "E09"),
+        ("d3", "D03"),
+        ("one of the variables needed", "E01"),
+        ("View size is not compatible", "E09"),
+        ("mat1 and mat2 shapes cannot be multiplied (3x8 and 9x2)", "E09"),
+        ("E99", None),
+        ("zzyzx", None),
+    ],
+)
+def test_pages_are_found_by_id_and_by_words(asked: str, first: str | None) -> None:
+    found = pages.search(asked)
+    assert (found[0].id if found else None) == first
 
 
 def test_every_finding_of_the_doctor_has_a_page(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,11 @@
 """The pages name files that exist: links, paths in text and drawings, the map in the READMEs."""
 
+import os
 import pathlib
 import re
+import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -95,6 +99,28 @@ def test_the_code_of_a_readme_runs(name, tmp_path, monkeypatch):
     assert f"RuntimeError: {caught.value}\n" in text
     exec(tools, names)
     assert (tmp_path / "graph.html").exists() and (tmp_path / "backward.html").exists()
+
+
+def test_the_command_that_steps_into_the_engine(tmp_path):
+    """docs/engine.md: the debugger stops in the loop of a script's backward pass."""
+    page = (ROOT / "docs" / "engine.md").read_text(encoding="utf-8")
+    command = re.search(r"^TAPEGRAD_PURE=1 python (-m pdb .*) your_script.py$", page, re.M)[1]
+    script = tmp_path / "your_script.py"
+    script.write_text(
+        "import tapegrad as torch\nx = torch.ones(2, requires_grad=True)\n"
+        "(x * x).sum().backward()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, *shlex.split(command), str(script)],
+        input="p node\nn\np node\nq\n",
+        env={**os.environ, "TAPEGRAD_PURE": "1", "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "engine.py" in done.stdout and "visit()" in done.stdout
+    assert "SumBackward0" in done.stdout
 
 
 ABSENT = {  # reasons of absent_names.txt, as pages for people say them

@@ -102,7 +102,12 @@ def test_every_chinese_page_has_an_english_one():
 
 
 def test_the_tutorial_is_there_in_both_languages():
-    for page in [DOCS / "index.md", DOCS / "start.md", *(DOCS / "learn").glob("*.md")]:
+    for page in [
+        DOCS / "index.md",
+        DOCS / "start.md",
+        DOCS / "microgpt.md",
+        *(DOCS / "learn").glob("*.md"),
+    ]:
         other = DOCS / "zh" / page.relative_to(DOCS)
         own = pages.blocks(page.read_text(encoding="utf-8"))
         theirs = pages.blocks(other.read_text(encoding="utf-8"))

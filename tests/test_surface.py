@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import gzip
 import importlib
+import inspect
 import json
 import pickle
 import subprocess
@@ -33,6 +34,18 @@ def test_importing_the_package_imports_none_of_this():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("function", "signature"),
+    [
+        (torch.cat, "(tensors, dim=0)"),
+        (torch.add, "(input, other, *, alpha=1)"),
+        (torch.Tensor.cumsum, "(input, dim, *, dtype=None)"),
+    ],
+)
+def test_signatures_are_those_that_users_see(function, signature):
+    assert str(inspect.signature(function)) == signature
 
 
 def test_every_lazy_name_is_there():
@@ -209,6 +222,7 @@ def test_traces_are_written(tmp_path):
     (path,) = tmp_path.glob("me.*.pt.trace.json")
     names = [e["name"] for e in json.loads(path.read_text())["traceEvents"]]
     assert names == ["ProfilerStep#1", "aten::exp"]
+    assert {e.key for e in prof.key_averages()} == {"ProfilerStep*", "aten::exp"}
     packed = tmp_path / "trace.json.gz"
     prof.export_chrome_trace(str(packed))
     assert json.loads(gzip.decompress(packed.read_bytes()))["traceEvents"][1]["dur"] > 0

@@ -24,6 +24,26 @@ reveal_type(x.item())
 reveal_type(nn.Linear(1, 2))
 nn.Lineer(1, 2)
 x.exq()
+torch.zeros(3, dtyp=torch.float32)
+reveal_type(nn.Linear(1, 2).weight)
+reveal_type(x.max())
+reveal_type(x.max(0).indices)
+reveal_type(torch.sort(x))
+
+
+@torch.no_grad()
+def predict(scale: float) -> int:
+    return round(scale)
+
+
+@torch.compile
+def step(scale: float) -> int:
+    return round(scale)
+
+
+reveal_type(predict(1.0))
+reveal_type(step)
+predict("1")
 """
 pytestmark = pytest.mark.slow
 
@@ -57,8 +77,17 @@ def test_what_mypy_sees(tmp_path):
         "nn.modules.linear.Linear",
         'no attribute "Lineer"',
         'no attribute "exq"',
+        'Unexpected keyword argument "dtyp" for "zeros"',
+        "nn.parameter.Parameter",
+        "tensor.Tensor",
+        "tensor.Tensor",
+        "return_types.sort",
+        'is "int"',
+        "def (scale: float) -> int",
+        'incompatible type "str"; expected "float"',
     ]
-    for line, part in zip(lines, wanted, strict=False):
+    found = [line for line in lines if ': note: "' not in line and not line.startswith("Found")]
+    for line, part in zip(found, wanted, strict=True):
         assert part in line
 
 
@@ -81,3 +110,9 @@ def test_pyright(tmp_path):
         assert lines[line].endswith(f'is "{kind}"')
     assert '"Lineer" is not a known attribute' in lines[10]
     assert 'Cannot access attribute "exq"' in lines[11]
+    assert 'No parameter named "dtyp"' in lines[12]
+    more = {13: "Parameter", 14: "Tensor", 15: "Tensor", 16: "sort", 29: "int"}
+    for line, kind in more.items():
+        assert lines[line].endswith(f'is "{kind}"')
+    assert lines[30].endswith('is "(scale: float) -> int"')
+    assert 'is not assignable to "float"' in lines[31]

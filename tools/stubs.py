@@ -13,11 +13,14 @@ from typing import Any
 
 import tapegrad
 from tapegrad.api import publish
+from tapegrad.core import named_results
 from tapegrad.core.base import TensorBase
 from tapegrad.ops.block.definition import APIS, Api
 
 HEAD = "# Made by tools/generate.py from the blocks in ops/: do not edit.\n"
-IMPORTS = "import builtins\nfrom collections.abc import Sequence\nfrom typing import Any\n"
+IMPORTS = (
+    "import builtins\nfrom collections.abc import Sequence\nfrom typing import Any, overload\n"
+)
 # The modules whose functions are all published: their file, and where `Tensor` comes from.
 SPACES = {
     "linalg": "linalg.pyi",
@@ -63,11 +66,14 @@ def kind_of(parameter: inspect.Parameter) -> str:
     return "Any"
 
 
-def parameters(function: Any, method: bool, skip: tuple[str, ...] = ("run",)) -> str:
+def parameters(
+    function: Any, method: bool, skip: tuple[str, ...] = ("run",), wanted_keywords: bool = False
+) -> str:
+    """The parameters as a stub lists them. Blocks take `**kwargs` to refuse what is in them."""
     parts: list[str] = []
     star = False
     for i, p in enumerate(inspect.signature(function).parameters.values()):
-        if p.name in skip and i:
+        if (p.name in skip and i) or (p.kind is p.VAR_KEYWORD and not wanted_keywords):
             continue
         if i == 0 and method:
             parts.append("self")
@@ -103,16 +109,46 @@ def definition(api: Api, name: str, method: bool, writes: bool = False) -> str:
     result = "Tensor" if writes else result_of(api.doc)
     out = "out" not in api.parameters and not method and not api.name.startswith("nn.functional.")
     listed = parameters(api.call, method)
-    if out and "**" not in listed:
-        star = "" if "*" in listed else "*, "
-        listed += f", {star}out: Any = ..." if listed else f"{star}out: Any = ..."
+    if out:
+        listed = with_out(listed)
+    if not writes and api.spoken in named_results.RETURN_TYPES:
+        if result == "Any" and "dim" in api.parameters:
+            return "\n".join(with_and_without_dim(api, name, method, out))
+        result = f"return_types.{api.spoken}"
     return f"def {name}({listed}) -> {result}: ..."
+
+
+def with_out(listed: str) -> str:
+    star = "" if "*" in listed else "*, "
+    return f"{listed}, {star}out: Any = ..." if listed else f"{star}out: Any = ..."
+
+
+def with_and_without_dim(api: Api, name: str, method: bool, out: bool) -> Iterator[str]:
+    """`max(input)` is a tensor, `max(input, dim)` has values and indices."""
+    first = "self" if method else "input: Tensor"
+    forms = [(first, "Tensor")]
+    if "other" in api.parameters:
+        forms.append((f"{first}, other: Tensor", "Tensor"))
+    with_dim = f"{first}, dim: builtins.int | builtins.str, keepdim: builtins.bool = ..."
+    forms.append((with_dim, f"return_types.{api.spoken}"))
+    for listed, result in forms:
+        yield "@overload"
+        yield f"def {name}({with_out(listed) if out else listed}) -> {result}: ..."
+
+
+def return_types_stub() -> str:
+    """The results that have named parts."""
+    lines = [HEAD, "from typing import NamedTuple\n\nfrom tapegrad import Tensor\n"]
+    for name, kind in sorted(named_results.RETURN_TYPES.items()):
+        lines.append(f"\nclass {name}(NamedTuple):\n")
+        lines += [f"    {field}: Tensor\n" for field in kind._fields]
+    return "".join(lines)
 
 
 def plain_function(name: str, function: Any, method: bool, known: str | None = None) -> str:
     """A function that no block publishes."""
     try:
-        listed = parameters(function, method, ())
+        listed = parameters(function, method, (), True)
     except (TypeError, ValueError):
         listed = "self, *args: Any, **kwargs: Any" if method else "*args: Any, **kwargs: Any"
     said = getattr(function, "__annotations__", {}).get("return", "")
@@ -125,7 +161,8 @@ def plain_function(name: str, function: Any, method: bool, known: str | None = N
 def space_stub(space: str) -> str:
     """The stub of a module such as `linalg`."""
     prefix = f"{space}."
-    lines = [HEAD, IMPORTS, "\nfrom tapegrad import Tensor\n\n"]
+    imports = "\nfrom tapegrad import Tensor\nfrom tapegrad.names import return_types\n\n"
+    lines = [HEAD, IMPORTS, imports]
     found = {n.removeprefix(prefix): api for n, api in APIS.items() if n.startswith(prefix)}
     module = tapegrad
     for part in space.split("."):
@@ -190,7 +227,7 @@ KNOWN = {
 TENSOR_IMPORTS = """\
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 from numpy import ndarray
 
@@ -198,6 +235,7 @@ from ...core.base import Node
 from ...device import device
 from ...dtypes import dtype
 from ...core.size import Size
+from ...names import return_types
 """
 
 
@@ -206,7 +244,7 @@ def tensor_stub() -> str:
     lines = [HEAD, TENSOR_IMPORTS, "\n"]
     module = inspect.getmodule(tapegrad.Tensor)
     lines += ["class Tensor:\n", "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"]
-    lines += [f"    {line}\n" for line in members()]
+    lines += [f"    {line}\n" for text in members() for line in text.splitlines()]
     lines.append("\n")
     for name, value in sorted(vars(module).items()):
         if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
@@ -356,4 +394,5 @@ def stubs() -> dict[str, str]:
     made["api/tensor/tensor.pyi"] = tensor_stub()
     made["__init__.pyi"] = package_stub()
     made["nn/__init__.pyi"] = names_stub("nn")
+    made["names/return_types.pyi"] = return_types_stub()
     return made

@@ -15,8 +15,9 @@ def rows(text: str) -> list[tuple[str, float, float | None]]:
     found = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("| ") and len(cells) == 6 and cells[2][:1].isdigit():
-            found.append((cells[0], float(cells[2]), float(cells[5]) if cells[5] else None))
+        if line.startswith("| ") and len(cells) == 4 and cells[1][:1].isdigit():
+            compiled = float(cells[3].removeprefix("< ")) if cells[3] else None
+            found.append((cells[0].strip("`"), float(cells[1]), compiled))
     return found
 
 

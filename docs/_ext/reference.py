@@ -6,6 +6,8 @@ pages are written to docs/reference when the site is built and are not kept in t
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
 import inspect
 import pathlib
@@ -15,6 +17,7 @@ import types
 import warnings
 from typing import Any
 
+from arguments import HERE as OWN_MEANING
 from arguments import MEANING
 from examples import MARKS, example_of, said
 
@@ -176,12 +179,59 @@ def sections(prose: str) -> tuple[str, list[str], str]:
     return SECTION.sub("", prose).strip(), told, " ".join(found.get("Shape", "").split())
 
 
-def arguments(found: inspect.Signature | None) -> list[str]:
-    lines = []
+def arguments(function: str, found: inspect.Signature | None) -> list[str]:
+    last, lines = function.rpartition(".")[2], []
     for name in found.parameters if found is not None else ():
-        if name in MEANING:
-            lines.append(f"- `{name}`: {MEANING[name]}")
+        meaning = OWN_MEANING.get(f"{last}.{name}") or MEANING.get(name)
+        if meaning:
+            lines.append(f"- `{name}`: {meaning}")
     return lines
+
+
+@functools.cache
+def lines_of(file: str) -> dict[str, int]:
+    """The first line of every class and function in a file, by its dotted name."""
+    found: dict[str, int] = {}
+
+    def walk(body: list[ast.stmt], inside: str) -> None:
+        for node in body:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                found.setdefault(inside + node.name, node.lineno)
+                walk(node.body, f"{inside}{node.name}.")
+            elif isinstance(node, (ast.If, ast.With, ast.Try)):
+                walk(node.body, inside)
+
+    walk(ast.parse(pathlib.Path(file).read_text(encoding="utf-8")).body, "")
+    return found
+
+
+def source_link(name: str, value: Any) -> list[str]:
+    """A link to the lines that define something; nothing where they cannot be found."""
+    from tapegrad.ops.block.definition import APIS
+
+    space, _, last = name.rpartition(".")
+    api = APIS.get(name.removeprefix("torch.")) or APIS.get(last) or APIS.get(last.rstrip("_"))
+    if not inspect.isclass(value) and api is not None and space in HOMES_OF_OPS:
+        value = api.call
+    value = getattr(value, "fget", None) or inspect.unwrap(value)
+    code = getattr(value, "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+    if inspect.isclass(value):
+        file = getattr(sys.modules.get(value.__module__), "__file__", None) or ""
+        line = lines_of(file).get(value.__qualname__, 0) if file.endswith(".py") else 0
+    path = pathlib.Path(file)
+    if not line or not path.is_relative_to(ROOT / "src"):
+        return []
+    where = path.relative_to(ROOT).as_posix()
+    return [f"[source]({SOURCE}/{where}#L{line}){{.source}}", ""]
+
+
+SOURCE = "https://github.com/tapegrad/tapegrad/blob/main"
+HOMES_OF_OPS = (
+    "torch",
+    "torch.Tensor",
+    *(f"torch.{n}" for n in "nn.functional linalg fft special".split()),
+)
 
 
 def written_out(name: str, value: Any) -> inspect.Signature | None:
@@ -215,8 +265,8 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     examples = example_of(name, doc, examples)
     prose, told, shape = sections(prose)
     shown = signature_text(found) if found is not None and kind != "data" else ""
-    lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), ""]
-    told = told or arguments(found)
+    lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), "", *source_link(name, value)]
+    told = told or arguments(name, found)
     if shape:
         more = [f"**Shape**: {as_prose(shape).replace('->', '→')}", "", *more]
     if told:
@@ -391,26 +441,79 @@ def torch_pages() -> dict[str, tuple[str, int]]:
     return pages
 
 
-def tensor_page() -> tuple[str, int]:
+def tensor_pages() -> dict[str, tuple[str, int]]:
+    """Methods and attributes of tensors: a page for each family, and one that lists all."""
     import tapegrad
     from tapegrad.api.publish import load_everything
+    from tapegrad.ops.block.definition import APIS
 
     load_everything()  # a method whose block is not loaded yet says nothing of itself
-    made = []
+    made: dict[str, list[str]] = {}
+    rows: list[str] = []
     for name in sorted(dir(tapegrad.Tensor), key=alphabetical):
         if name.startswith("_") or f"torch.Tensor.{name}" in OURS:
             continue
         value = inspect.getattr_static(tapegrad.Tensor, name)
         value = getattr(value, "__func__", value)
-        kind = "method" if callable(value) else "attribute"
-        made.append(entry(kind if kind == "method" else "data", f"torch.Tensor.{name}", value, []))
-    return "# torch.Tensor\n\nMethods and attributes of tensors.\n\n" + "\n".join(made), len(made)
+        kind = "method" if callable(value) else "data"
+        api = APIS.get(name) or APIS.get(name.removesuffix("_"))
+        home = "" if api is None else api.home.removeprefix("tapegrad.ops.").partition(".")[0]
+        family = home if home in TENSOR_FAMILIES else "more" if kind == "method" else "attributes"
+        text = entry(kind, f"torch.Tensor.{name}", value, [])
+        made.setdefault(family, []).append(text)
+        first = text.split("\n")[1].strip().split(". ")[0].rstrip(".")
+        told = first.replace("|", r"\|") if "]" not in first else ""
+        rows.append(f"| {{py:obj}}`{name} <torch.Tensor.{name}>` | {told} |")
+    order = ["attributes", *TENSOR_FAMILIES, "more"]
+    pages = {}
+    head = [f"[{TENSOR_TITLES[f]}](Tensor-{f}.md)" for f in order if f in made]
+    lines = [
+        "# torch.Tensor",
+        "",
+        "Methods and attributes of tensors, by subject: " + ", ".join(head),
+    ]
+    lines += [". All of them:", "", "| Name | |", "|---|---|", *rows, ""]
+    pages["Tensor"] = "\n".join(lines).replace("\n. All", ". All"), 0
+    for family in order:
+        if family in made:
+            title = f"# torch.Tensor: {TENSOR_TITLES[family]}\n\n"
+            pages[f"Tensor-{family}"] = title + "\n".join(made[family]), len(made[family])
+    return pages
+
+
+TENSOR_FAMILIES = (
+    "creation",
+    "pointwise",
+    "reduce",
+    "shape",
+    "index",
+    "products",
+    "linalg",
+    "special",
+    "statistics",
+    "draws",
+    "nn",
+)
+TENSOR_TITLES = {
+    "attributes": "attributes",
+    "creation": "new tensors",
+    "pointwise": "element by element",
+    "reduce": "sums, means, sorting",
+    "shape": "shapes and views",
+    "index": "indexing",
+    "products": "products",
+    "linalg": "matrices",
+    "special": "special functions",
+    "statistics": "statistics",
+    "draws": "random numbers",
+    "nn": "activations",
+    "more": "gradients, conversion, memory",
+}
 
 
 def all_pages() -> dict[str, tuple[str, int]]:
     """Every page of the reference: its text, and how many names it has."""
-    pages = {"Tensor": tensor_page()}
-    pages |= torch_pages()
+    pages = tensor_pages() | torch_pages()
     for space, about in SPACES.items():
         pages[space] = space_page(space, about)
     return pages
@@ -429,7 +532,7 @@ def index(pages: dict[str, tuple[str, int]]) -> str:
     ]
     for page, (text, count) in pages.items():
         title = text.partition("\n")[0].removeprefix("# ")
-        lines.append(f"| [{title}]({page}.md) | {count} | {SPACES.get(page, '')} |")
+        lines.append(f"| [{title}]({page}.md) | {count or ''} | {SPACES.get(page, '')} |")
     total = sum(count for _, count in pages.values())
     lines += ["", f"{total} names in all.", "", "```{toctree}", ":hidden:", "", *pages, "```", ""]
     return "\n".join(lines)

@@ -30,6 +30,40 @@ CHINESE = {
     "Skip to content": "跳到正文",
     "View this page": "查看源码",
 }
+# What the menu calls the pages that are in English only.
+MENU = {
+    "Learn": "学习（英文）",
+    "Start in five minutes": "五分钟上手",
+    "Autograd from the ground up": "从零理解自动求导",
+    "microgpt, step by step": "一步一步写一个 microgpt",
+    "How the engine works": "引擎怎样工作",
+    "Tools that say why": "说明原因的工具",
+    "The doctor": "训练循环的医生",
+    "Comparing two runs": "比较两次运行",
+    "Use": "使用（英文）",
+    "Moving from PyTorch": "从 PyTorch 迁移",
+    "Tests without PyTorch": "不装 PyTorch 跑测试",
+    "Models, optimizers, data": "模型、优化器、数据",
+    "Random numbers": "随机数",
+    "GPUs": "GPU",
+    "Performance": "性能",
+    "Compiled training steps": "编译训练步骤",
+    "Higher derivatives": "高阶导数",
+    "Distributed training": "分布式训练",
+    "Packages made for PyTorch": "为 PyTorch 写的包",
+    "Saving, loading, exchange": "保存、读取、交换",
+    "Export to ONNX": "导出到 ONNX",
+    "Benchmarks": "基准测试",
+    "Look up": "查阅（英文）",
+    "Reference": "参考手册",
+    "Errors and what they mean": "报错及其含义",
+    "Operators": "运算一览",
+    "Parity with PyTorch": "与 PyTorch 的一致程度",
+    "What was tried to break it": "怎样试图弄坏它",
+    "Notes": "内部笔记",
+    "How the project is made and decided": "项目如何开发和决策",
+}
+ENTRY = re.compile(r">([^<>]+)<")
 # A line of Chinese that goes on: the line break is no space.
 BROKEN = re.compile(r"(?<=[\u3001-\u303f\u4e00-\u9fff\uff00-\uffef])\n[ ]*(?=[\u4e00-\u9fff])")
 HAN = re.compile(r"[\u4e00-\u9fff]+")
@@ -83,7 +117,12 @@ def add_language(app: Sphinx, name: str, template: str, context: dict[str, Any],
         context["_"] = lambda text: CHINESE.get(text, text)
         # The menu of the Chinese pages first, then what there is in English.
         menu = context["toctree"]
-        context["toctree"] = lambda **how: chinese_menu(app, name, how) + menu(**how)
+        context["toctree"] = lambda **how: chinese_menu(app, name, how) + translated(menu(**how))
+
+
+def translated(menu: str) -> str:
+    """The menu of the English pages, with Chinese names."""
+    return ENTRY.sub(lambda found: f">{MENU.get(found[1], found[1])}<", menu)
 
 
 def chinese_menu(app: Sphinx, name: str, how: dict[str, Any]) -> str:

@@ -47,9 +47,12 @@ def _parser() -> argparse.ArgumentParser:
         "explain",
         help="the page about an error or a finding of the doctor, by its id",
         description="Print what an error or a finding of the doctor means, and the cure.",
-        epilog="Example: tapegrad explain E01. Without an id: the list of all.",
+        epilog="Examples: tapegrad explain E01; tapegrad explain one of the variables needed. "
+        "Without arguments: the list of all.",
     )
-    explain.add_argument("id", nargs="?", metavar="ID", help="E01, E02 ..., D01, D02 ...")
+    explain.add_argument(
+        "asked", nargs="*", metavar="ID or WORDS", help="E01, d2 ..., or words of a message"
+    )
     commands.add_parser(
         "info",
         help="which build is running, and on what",
@@ -209,7 +212,7 @@ def _main(args: list[str]) -> int:
     if options.command == "explain":
         from tapegrad.diagnose import error_pages
 
-        return error_pages.show(options.id)
+        return error_pages.show(" ".join(options.asked) or None)
     if options.command == "check":
         from tapegrad.compat import check
 

@@ -69,7 +69,9 @@ class dtype:
     def __repr__(self) -> str:
         return "torch." + self.name
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Any:
+        if self.__module__ == "torch":  # of a program that knows this class as PyTorch's
+            return self.name
         return named, (self.name,)
 
     def __copy__(self) -> dtype:

@@ -1,9 +1,10 @@
 # Made by tools/generate.py from the blocks in ops/: do not edit.
 import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from tapegrad import Tensor
+from tapegrad.names import return_types
 
 def fft(input: Tensor, n: Any = ..., dim: Any = ..., norm: Any = ..., *, out: Any = ...) -> Tensor: ...
 def fft2(input: Tensor, s: Any = ..., dim: Any = ..., norm: Any = ..., *, out: Any = ...) -> Tensor: ...

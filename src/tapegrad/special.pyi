@@ -1,9 +1,10 @@
 # Made by tools/generate.py from the blocks in ops/: do not edit.
 import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from tapegrad import Tensor
+from tapegrad.names import return_types
 
 def airy_ai(x: Any, *, out: Any = ...) -> Tensor: ...
 def bessel_j0(input: Tensor, *, out: Any = ...) -> Tensor: ...

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import pathlib
 import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -205,3 +208,34 @@ def test_pytorch_reads_more_than_four_gigabytes(tmp_path: Any) -> None:
         tapegrad.serialization.set_crc32_options(True)
     first, second = torch.load(tmp_path / "large.pt", mmap=True)
     assert first.numel() == 2**32 + 5 and second.tolist() == [0, 1, 2]
+
+
+PICKLED = """
+import pickle, sys, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4)).eval()
+attention = nn.TransformerEncoderLayer(4, 2, dropout=0.0).eval()
+x = torch.randn(3, 4)
+found = {
+    "model": model, "attention": attention, "x": x, "y": model(x).detach(),
+    "z": attention(x).detach(), "optimizer": torch.optim.Adam(model.parameters()),
+    "normal": torch.distributions.Normal(0.0, 1.0), "loss": nn.CrossEntropyLoss(),
+    "dtype": torch.float16, "device": torch.device("cpu"), "shape": x.shape,
+    "view": torch.arange(6.0).view(2, 3).t(), "half": x.bfloat16(), "mask": x > 0,
+}
+pickle.dump(found, open(sys.argv[1], "wb"))
+"""
+
+
+def test_pytorch_reads_what_pickle_writes_under_run(tmp_path: pathlib.Path) -> None:
+    script, file = tmp_path / "script.py", tmp_path / "found.pkl"
+    script.write_text(PICKLED)
+    command = [sys.executable, "-m", "tapegrad", "run", str(script), str(file)]
+    subprocess.run(command, check=True, timeout=120)
+    found = pickle.loads(file.read_bytes())
+    assert type(found["model"]) is torch.nn.Sequential and found["dtype"] is torch.float16
+    torch.testing.assert_close(found["model"](found["x"]), found["y"])
+    torch.testing.assert_close(found["attention"](found["x"]), found["z"])
+    assert found["view"].stride() == (1, 3) and found["half"].dtype is torch.bfloat16
+    assert found["optimizer"].param_groups[0]["params"][0].shape == (8, 4)

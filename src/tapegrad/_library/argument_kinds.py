@@ -194,6 +194,30 @@ def refusal(
     )
 
 
+def ambiguous(
+    name: str, spoken: str, args: tuple[Any, ...], kwargs: dict[str, Any], method: bool
+) -> TypeError | None:
+    """PyTorch's error for an unknown keyword where several overloads take that many arguments."""
+    schemas = [
+        schema
+        for schema in aten_schemas(name)
+        if "out" not in schema.overload_name
+        and not schema.overload_name.startswith("Scalar")  # a Tensor or a number, in one signature
+        and all(["Dimname" not in a.words for a in schema.arguments])
+        and len(schema.arguments) + (not method) >= len(args) + len(kwargs)
+    ]
+    if len(schemas) < 2:
+        return None
+    matches = [Matched(schema, args, {}) for schema in schemas]
+    shown = args[1:] if method else args
+    kinds = [kind_of(v) for v in shown] + [f"{k}={kind_of(v)}" for k, v in kwargs.items()]
+    got = ", ".join(kinds) + (", " if len(kinds) == 1 else "")
+    return TypeError(
+        f"{spoken}() received an invalid combination of arguments - got ({got}), "
+        "but expected one of:\n" + "\n".join([f" * {m}" for m in signatures(matches)])
+    )
+
+
 def signatures(matches: list[Matched]) -> list[str]:
     """The parameters of each overload, for a message."""
     found = []

@@ -262,6 +262,7 @@ def answered(api: Api, function: Any, reason: Exception, args: Any, kwargs: dict
         return function(*today[0], **today[1])
     found = ask_foreign(function, args, kwargs)
     if found is NotImplemented:
+        explain_call(reason, api.name, api.parameters, args, kwargs)
         raise reason
     return found
 
@@ -485,7 +486,7 @@ def misfit(
     known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
     positional = [p for p in known if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in known):
-        return unexpected(spoken, known, kwargs)
+        return unexpected(api, spoken, known, args, kwargs, method)
     given = {p.name for p in positional[: len(args)]} | set(kwargs)
     missing = [
         p.name for p in known if p.default is inspect.Parameter.empty and p.name not in given
@@ -497,13 +498,18 @@ def misfit(
     for p in positional[: len(args)]:
         if p.name in kwargs:
             return TypeError(f"{spoken}() got multiple values for argument '{p.name}'")
-    return unexpected(spoken, known, kwargs)
+    return unexpected(api, spoken, known, args, kwargs, method)
 
 
-def unexpected(spoken: str, known: list[Any], kwargs: dict[str, Any]) -> TypeError | None:
+def unexpected(
+    api: Api, spoken: str, known: list[Any], args: Any, kwargs: dict[str, Any], method: bool
+) -> TypeError | None:
+    from .._library.argument_kinds import ambiguous
+
     for name in kwargs:
         if all(p.name != name for p in known):
-            return TypeError(f"{spoken}() got an unexpected keyword argument '{name}'")
+            several = None if api.python else ambiguous(spoken, spoken, args, kwargs, method)
+            return several or TypeError(f"{spoken}() got an unexpected keyword argument '{name}'")
     return None
 
 
@@ -537,12 +543,34 @@ def too_many(spoken: str, positional: list[Any], count: int, method: bool) -> Ty
     )
 
 
+class Signed:
+    """A function whose signature, made when it is asked for, is the one that users see."""
+
+    __slots__ = ("__wrapped__",)
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.__wrapped__ = call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        found = inspect.signature(self.__wrapped__)
+        known = [
+            p.replace(annotation=p.empty)
+            for p in found.parameters.values()
+            if p.name != "run" and p.kind is not p.VAR_KEYWORD
+        ]
+        return found.replace(parameters=known, return_annotation=found.empty)
+
+
 def named(
     function: Any, name: str, doc: str, module: str, wrapped: Any = None
 ) -> Callable[..., Any]:
     """A function with a name and a help text, and the signature of the one that it calls."""
     if wrapped is not None:  # as functools.wraps does, in a third of the time
-        function.__wrapped__ = wrapped
+        function.__wrapped__ = Signed(wrapped)
         function.__annotations__ = wrapped.__annotations__
     last = name.rpartition(".")[2]
     function.__name__ = last

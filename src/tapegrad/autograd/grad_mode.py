@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from ..core.base import TensorBase
 from ..core.modes import MODES, GradBlock, InferenceBlock, SetGradBlock, ThreadsBlock, set_mode
@@ -24,6 +24,8 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def is_grad_enabled() -> bool:
@@ -49,7 +51,11 @@ class Mode:
     def clone(self) -> Any:
         return type(self)()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
+        return self.wrapped(function)  # type: ignore[no-any-return]
+
+    def wrapped(self, function: Any) -> Any:
+        """A function that runs in this mode."""
         if inspect.isclass(function):
             warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You "
@@ -100,7 +106,14 @@ class DecoratorMode(Mode, GradBlock):
 
     turns_on = True
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, function: F) -> F: ...  # type: ignore[misc]
+        @overload
+        def __new__(cls) -> Self: ...
+
+    def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
         self.wanted = cls.turns_on
         return self if function is None else self(function)
@@ -140,7 +153,7 @@ class set_grad_enabled(Mode, SetGradBlock):
     False
     """
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         set_mode("grad", self.before)
         return super().__call__(function)
 

@@ -10,6 +10,7 @@ from typing import Any
 from ..core.base import Node, TensorBase, as_array, wrap
 from ..core.lazy_conj import plain
 from ..core.modes import grad_set_to
+from ..errors import slips
 
 
 class RemovableHandle:
@@ -175,22 +176,29 @@ def call_tensor_hook(hook: Callable[..., Any], grad: Any) -> Any:
     answer = hook(grad)
     if answer is None:
         return grad
-    if not isinstance(answer, TensorBase):
-        raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
-    if grad is not None:
-        check_replacement(hook, grad, answer)
+    check_answer(hook, grad, answer)
     return answer
 
 
-def check_replacement(hook: Callable[..., Any], before: Any, after: Any) -> None:
-    """A hook may change the values of a gradient, not what kind of tensor it is."""
-    name = getattr(hook, "__name__", type(hook).__name__)
+def check_answer(hook: Any, before: Any, answer: Any) -> None:
+    """A hook may change the values of a gradient, not what kind of tensor it is.
+
+    `hook` is the function, or its name where PyTorch has another one there.
+    """
+    if not isinstance(answer, TensorBase):
+        raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
+    if before is None:
+        return
+    after: Any = answer
+    name = hook if isinstance(hook, str) else getattr(hook, "__name__", type(hook).__name__)
     if before._array.dtype != after._array.dtype or before.is_sparse is not after.is_sparse:
-        raise RuntimeError(
-            f"hook '{name}' has changed the type of value (was {before.type()} got {after.type()})"
-        )
-    if before._array.shape != after._array.shape:
-        raise RuntimeError(f"hook '{name}' has changed the size of value")
+        was, got = before.type(), after.type()
+        sentence = f"hook '{name}' has changed the type of value (was {was} got {got})"
+    elif before._array.shape != after._array.shape:
+        sentence = f"hook '{name}' has changed the size of value"
+    else:
+        return
+    raise slips.hook_changed(sentence, hook, before, after)
 
 
 def checked_parts(hook: Any, answer: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -145,8 +145,9 @@ class EventList(list[Any]):
         found: dict[Any, FunctionEventAvg] = {}
         for event in self:
             shapes = event.input_shapes if group_by_input_shape else []
-            key = (event.key, repr(shapes))
-            found.setdefault(key, FunctionEventAvg(event.key, shapes)).add(event)
+            # The steps of a schedule are numbered, and one entry here.
+            name = "ProfilerStep*" if event.key.startswith("ProfilerStep#") else event.key
+            found.setdefault((name, repr(shapes)), FunctionEventAvg(name, shapes)).add(event)
         return EventList(found.values())
 
     def total_average(self) -> FunctionEventAvg:

@@ -183,10 +183,13 @@ def check_seed(root: Any, g: Any, index: int) -> None:
         return
     shape, dtype = facts
     if shape != g._array.shape:
-        raise RuntimeError(
+        raise errors.slips.seed_of_other_shape(
             f"Mismatch in shape: grad_output[{index}] has a shape of {g.shape} and "
             f"output[{index}] has "
-            f"a shape of torch.Size({list(shape)})."
+            f"a shape of torch.Size({list(shape)}).",
+            root,
+            shape,
+            g._array.shape,
         )
     if isinstance(root, TensorBase) and is_valueless(root) != is_valueless(g):
         raise RuntimeError(

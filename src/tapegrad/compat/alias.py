@@ -9,12 +9,14 @@ alias into children that multiprocessing spawns (see ``run.py``).
 from __future__ import annotations
 import __future__
 
+import copyreg
 import importlib
+import io
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from _tapegrad_as_torch import Scope
@@ -94,6 +96,97 @@ def distributions(context: Any) -> list[Any]:
     return [_distribution()] if getattr(context, "name", None) == "torch" else []
 
 
+# Where classes live whose names a program never sees: they keep the names of their files.
+INTERNAL = frozenset(
+    "api backends compat compiler core datasets diagnose errors expressions kernels ops".split()
+)
+TOP = ("tapegrad.api.tensor.tensor", "tapegrad.core.size", "tapegrad.device", "tapegrad.dtypes")
+_RENAMED: list[tuple[Any, str]] = []  # what has PyTorch's module name now, and its own
+
+
+def public_home(module: str) -> str | None:
+    """The module that PyTorch's users know a class or function of `module` by."""
+    if module in TOP:
+        return "torch"
+    head, dot, rest = module.partition(".")
+    if head != "tapegrad" or rest.partition(".")[0] in INTERNAL:
+        return None
+    return f"torch{dot}{rest}"
+
+
+def _rename(module: ModuleType) -> None:
+    """Let the classes and functions of a module say that they are PyTorch's.
+
+    Packages decide by `type(x).__module__`, and pickle writes it: what a program pickles here can
+    be read by PyTorch.
+    """
+    package = sys.modules["tapegrad"]
+    for value in list(vars(module).values()):
+        if not isinstance(value, (type, FunctionType)) or value.__name__.startswith("__"):
+            continue
+        own = value.__module__
+        home = public_home(own) if isinstance(own, str) else None
+        # What PyTorch's users cannot find at the top of the package stays where it is.
+        if home == "torch" and getattr(package, value.__name__, None) is not value:
+            continue
+        if home is not None:
+            try:
+                value.__module__ = home
+            except TypeError:  # a class in C
+                continue
+            _RENAMED.append((value, own))
+
+
+def _reduce_tensor(t: Any) -> Any:
+    from tapegrad._serialization.pickling import reduce_tensor
+
+    return reduce_tensor(t)
+
+
+def _reduce_storage(storage: Any) -> Any:
+    """As PyTorch's plain pickles have the memory of a tensor: a file inside the pickle."""
+    from tapegrad import serialization
+    from tapegrad.storage import _load_from_bytes
+
+    file = io.BytesIO()
+    serialization.save(storage, file, _use_new_zipfile_serialization=False)
+    return _load_from_bytes, (file.getvalue(),)
+
+
+def _pickled_for_pytorch() -> dict[type, Any]:
+    """How pickle and copy take tensors apart while this library answers for torch."""
+    import tapegrad as tg
+    from tapegrad.api.tensor.conversion import TypedStorage, UntypedStorage
+
+    return {
+        tg.Tensor: _reduce_tensor,
+        tg.nn.Parameter: _reduce_tensor,
+        TypedStorage: _reduce_storage,
+        UntypedStorage: _reduce_storage,
+    }
+
+
+class _RenamingLoader(Loader):
+    """Loads a module of tapegrad as its own loader does, and renames what is in it."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self.loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        _rename(module)
+
+
 class _TorchFinder(MetaPathFinder):
     def __init__(self) -> None:
         self.scope = Scope()
@@ -106,7 +199,9 @@ class _TorchFinder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         real = real_name(fullname)
-        if real is None or not self.scope.admits():
+        if real is None:
+            return _renaming_spec(fullname, path) if fullname.startswith("tapegrad.") else None
+        if not self.scope.admits():
             return None
         # Finders run under the global import lock: importing here, even a parent package, could
         # wait for a thread that waits for us. So only look; the loader imports.
@@ -126,9 +221,13 @@ class _TorchFinder(MetaPathFinder):
         return spec
 
 
-# Libraries that work with the arrays of several packages choose by `type(x).__module__`.
-CLASSES = ("Tensor", "Size", "dtype", "device")
-_HOMES: dict[type, str] = {}
+def _renaming_spec(fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    found = PathFinder.find_spec(fullname, path)
+    if found is not None and found.loader is not None:
+        found.loader = _RenamingLoader(found.loader)
+    return found
+
+
 LOADER = _AliasLoader()
 FINDER = _TorchFinder()
 _LOCK = new_rlock()
@@ -189,11 +288,11 @@ def install(scope: Scope | None = None) -> None:
         # Programs compare `torch.__name__`, and old ones say `torch.torch`.
         package.__name__ = "torch"
         package.torch = package  # type: ignore[attr-defined]
-        for name in CLASSES:
-            cls = getattr(package, name)
-            _HOMES.setdefault(cls, cls.__module__)
-            cls.__module__ = "torch"
         _mirror_loaded()
+        for name, module in sys.modules.copy().items():
+            if name.partition(".")[0] == "tapegrad" and public_home(name) is not None:
+                _rename(module)
+        copyreg.dispatch_table.update(_pickled_for_pytorch())
 
 
 def uninstall() -> None:
@@ -205,8 +304,11 @@ def uninstall() -> None:
         package = importlib.import_module("tapegrad")
         package.__name__ = "tapegrad"
         vars(package).pop("torch", None)
-        for cls, home in _HOMES.items():
-            cls.__module__ = home
+        for kind in _pickled_for_pytorch():
+            copyreg.dispatch_table.pop(kind, None)
+        while _RENAMED:
+            value, own = _RENAMED.pop()
+            value.__module__ = own
         for name, module in sys.modules.copy().items():
             if name.partition(".")[0] in ("torch", "functorch") and _is_ours(module):
                 sys.modules.pop(name, None)

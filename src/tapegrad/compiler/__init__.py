@@ -13,7 +13,7 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ..core.python_dispatch import ACTIVE
 
@@ -42,6 +42,13 @@ FOR_DEBUGGING = ("aot_eager", "aot_eager_decomp_partition", "aot_ts", "eager", "
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def compile(model: F, **options: Any) -> F: ...
+@overload
+def compile(model: None = None, **options: Any) -> Callable[[F], F]: ...
 def compile(
     model: Any = None,
     *,

@@ -62,7 +62,7 @@ class DisableTorchFunction:
 
 def watch_class(cls: Any) -> None:
     """Note a class with `__torch_function__`: from now on functions look for it in arguments."""
-    if cls not in ASKED_CLASSES and not cls.__module__.startswith("tapegrad."):
+    if cls not in ASKED_CLASSES and cls.__module__.partition(".")[0] not in ("tapegrad", "torch"):
         ask_classes(cls)
         watch_attributes()
 

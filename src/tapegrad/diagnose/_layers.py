@@ -3,8 +3,8 @@
 >>> import tapegrad as torch
 >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
 >>> found = torch.diagnose.summary(net, torch.ones(3, 4))
->>> [(row.name, row.kind, row.output, row.parameters) for row in found.layers]
-[('', 'Sequential', '(3, 2)', 0), ('0', 'Linear', '(3, 8)', 40), ('1', 'ReLU', '(3, 8)', 0), ('2', 'Linear', '(3, 2)', 18)]
+>>> [(row.name, row.kind, row.output, row.total) for row in found.layers]
+[('', 'Sequential', '(3, 2)', 58), ('0', 'Linear', '(3, 8)', 40), ('1', 'ReLU', '(3, 8)', 0), ('2', 'Linear', '(3, 2)', 18)]
 >>> found.parameters, found.trainable
 (58, 58)
 """  # noqa: E501
@@ -18,6 +18,7 @@ from typing import Any
 from ..core.base import TensorBase
 from ..core.modes import grad_set_to
 from ..ops.draws.generators import default_generator
+from ..overrides import TorchFunctionMode
 from ..utils import _pytree as pytree
 from . import words
 
@@ -29,10 +30,13 @@ class Layer:
     name: str  # its path in the model
     kind: str
     depth: int
+    inside: str  # the path of the row that it belongs to
     parameters: int  # of its own, without those of the modules in it, when it is first called
+    total: int  # with those of the modules in it
     output: str = "-"
     bytes: int = 0  # of the output
     seconds: float | None = None  # with the modules in it; None: it was not called
+    used: bool = False  # not called, but somebody else computes with its parameters
 
 
 class Layers:
@@ -57,16 +61,15 @@ class Layers:
         rows = [["layer", "output", "parameters", "memory", "time"]]
         for layer in self.layers:
             seconds = layer.seconds
-            label = (
-                layer.kind if not layer.name else f"{layer.name.rpartition('.')[2]}: {layer.kind}"
-            )
+            path = layer.name.removeprefix(f"{layer.inside}.")
+            label = f"{path}: {layer.kind}" if path else layer.kind
             rows.append(
                 [
                     "  " * layer.depth + label,
                     layer.output,
-                    f"{layer.parameters:,}" if layer.parameters else "-",
+                    f"{layer.total:,}" if layer.total else "-",
                     words.as_bytes(layer.bytes) if layer.bytes else "-",
-                    "not called" if seconds is None else f"{seconds * 1e3:.2f} ms",
+                    spent(layer) if seconds is None else f"{seconds * 1e3:.2f} ms",
                 ]
             )
         if all([layer.seconds is None for layer in self.layers]):  # there were no inputs
@@ -82,6 +85,11 @@ class Layers:
             f"{words.as_bytes(self.output_bytes)}, buffers {words.as_bytes(self.buffer_bytes)}",
         ]
         return "\n".join(lines)
+
+
+def spent(layer: Layer) -> str:
+    """What stands for the time of a module that was not called."""
+    return "used" if layer.used else "not called"
 
 
 def count(t: Any) -> int:
@@ -100,6 +108,20 @@ def shapes(value: Any) -> str:
     return ", ".join([str(tuple(t.shape)) for t in tensors_in(value)]) or "-"
 
 
+class Arguments(TorchFunctionMode):
+    """The parameters that functions are called with, by id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[int] = set()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.seen.update([id(t) for t in tensors_in((args, kwargs))])
+        return func(*args, **(kwargs or {}))
+
+
 class Listener:
     """Hooks on all modules of a model that note their calls."""
 
@@ -107,22 +129,29 @@ class Listener:
         self.found = found
         self.names = {id(module): name for name, module in model.named_modules()}
         self.known: set[int] = set()  # parameters that have been counted
+        self.totals: set[str] = set()  # modules whose total has been
         self.running: list[tuple[Layer, float]] = []
         self.handles: list[Any] = []
         for module in model.modules():
             self.handles.append(module.register_forward_pre_hook(self.before))
             self.handles.append(module.register_forward_hook(self.after))
 
-    def row(self, module: Any, depth: int) -> Layer:
+    def row(self, module: Any, depth: int, inside: str, at: int | None = None) -> Layer:
+        """A new row, at the end or at an index; parameters are counted in their first row."""
         new = [p for p in module.parameters(recurse=False) if id(p) not in self.known]
         self.known.update([id(p) for p in new])
         parameters = sum([count(p) for p in new])
-        layer = Layer(self.names[id(module)], type(module).__name__, depth, parameters)
-        self.found.layers.append(layer)
+        name = self.names[id(module)]
+        total = 0 if name in self.totals else sum([count(p) for p in module.parameters()])
+        self.totals.add(name)
+        layer = Layer(name, type(module).__name__, depth, inside, parameters, total)
+        rows = self.found.layers
+        rows.insert(len(rows) if at is None else at, layer)
         return layer
 
     def before(self, module: Any, args: Any) -> None:
-        self.running.append((self.row(module, len(self.running)), time.perf_counter()))
+        inside = self.running[-1][0].name if self.running else ""
+        self.running.append((self.row(module, len(self.running), inside), time.perf_counter()))
 
     def after(self, module: Any, args: Any, output: Any) -> None:
         layer, start = self.running.pop()
@@ -135,6 +164,27 @@ class Listener:
         layer.output, layer.bytes = shapes(output), sum([size(t) for t in given])
         if self.found.layers[-1] is layer:  # nothing was called in it
             self.found.output_bytes += layer.bytes
+
+    def add_uncalled(self, name: str, module: Any, used: set[int]) -> None:
+        """A row for a module that was not called, below the rows of the module that holds it.
+
+        Containers whose modules were called (a ModuleList) need none: the paths name them.
+        """
+        rows = self.found.layers
+        below = [row for row in rows if row.seconds is not None and row.name.startswith(f"{name}.")]
+        if below and not module._parameters:
+            return
+        holder, _, _ = name.rpartition(".")
+        while holder and all([row.name != holder for row in rows]):
+            holder = holder.rpartition(".")[0]
+        own = [i for i, row in enumerate(rows) if row.name == holder]
+        depth, at = 0, len(rows)
+        if own:
+            depth, at = rows[own[0]].depth + 1, own[0] + 1
+            while at < len(rows) and rows[at].depth >= depth:
+                at += 1
+        layer = self.row(module, depth, holder, at)
+        layer.used = any([id(p) in used for p in module.parameters()])
 
     def remove(self) -> None:
         for handle in self.handles:
@@ -152,8 +202,10 @@ def layers(model: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> Layers
     try:
         model.eval()
         with grad_set_to(False):
+            watch = Arguments()
             if inputs or named:
-                model(*inputs, **named)
+                with watch:
+                    model(*inputs, **named)
             found = Layers(model)
             found.input_bytes = sum([size(t) for t in tensors_in((inputs, named))])
             listener = Listener(model, found)
@@ -162,7 +214,7 @@ def layers(model: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> Layers
         called = {layer.name for layer in found.layers}
         for name, module in model.named_modules():
             if name not in called:
-                listener.row(module, name.count(".") + bool(name))
+                listener.add_uncalled(name, module, watch.seen)
     finally:
         if listener is not None:
             listener.remove()

@@ -12,13 +12,17 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import pathlib
+import re
 import sys
 from typing import NamedTuple
+
+from ..errors.calls import rules
 
 
 class Page(NamedTuple):
     id: str
     title: str
+    sentence: str  # PyTorch's, of which it is; "" for a finding
     paragraph: str
     cure: str  # a Markdown list
 
@@ -34,8 +38,11 @@ def catalogue() -> dict[str, Page]:
     found = {}
     for part in text.split("\n# ")[1:]:
         head, paragraph, cure = part.strip().split("\n\n", 2)
+        sentence = ""
+        if paragraph.startswith("> "):
+            sentence, paragraph, cure = paragraph[2:], *cure.split("\n\n", 1)
         identity, title = head.split(": ", 1)
-        found[identity] = Page(identity, title, paragraph, cure)
+        found[identity] = Page(identity, title, sentence, paragraph, cure)
     return found
 
 
@@ -46,23 +53,66 @@ def show(identity: str | None) -> int:
         for each in pages.values():
             print(f"{each.id}  {each.title}")
         return 0
-    found = pages.get(identity.upper())
-    if found is None:
-        known = ", ".join(pages)
+    found = search(identity)
+    if not found:
         print(
-            f"tapegrad explain: nothing is called {identity!r}; there are {known}", file=sys.stderr
+            f"tapegrad explain: no page has the id or the words {identity!r}; "
+            "`tapegrad explain` lists them all",
+            file=sys.stderr,
         )
         return 2
-    print(f"[{found.id}] {found.title}\n\n{found.paragraph}\n\nThe cure:\n{found.cure}")
+    first, *others = found
+    print(f"[{first.id}] {first.title}\n\n{first.paragraph}\n\nThe cure:\n{first.cure}")
+    if others:
+        print("\nAlso: " + "; ".join([f"{each.id} {each.title}" for each in others]))
     return 0
+
+
+SHOWN = 4  # pages that a search gives
+ENOUGH = 0.5  # how much of what was asked for a page has to have
+
+
+def search(asked: str) -> list[Page]:
+    """The page of an id (E01, e1, [E01]), or those that have the words of a sentence, best first.
+
+    >>> [each.id for each in search("e1")]
+    ['E01']
+    >>> search("one of the variables needed for gradient computation")[0].id
+    'E01'
+    """
+    by_id = re.fullmatch(r"\[?([ED])0?(\d+)\]?", asked.strip(), re.IGNORECASE)
+    if by_id is not None:
+        found = page(f"{by_id[1].upper()}{int(by_id[2]):02}")
+        return [] if found is None else [found]
+    wanted = words_of(asked)
+    if not wanted:
+        return []
+    ranked = []
+    sentences = dict.fromkeys(catalogue(), "")
+    for identity, pattern, _ in rules():
+        if pattern.search(asked):
+            return [catalogue()[identity]]
+        sentences[identity] += f" {pattern.pattern}"
+    for each in catalogue().values():
+        said = words_of(f"{each.sentence} {sentences[each.id]}")
+        text = words_of(f"{each.title} {each.paragraph} {each.cure}") | said
+        weight = len(wanted & text) + len(wanted & said)
+        if len(wanted & text) >= ENOUGH * len(wanted):
+            ranked.append((-weight, each.id))
+    return [catalogue()[identity] for _, identity in sorted(ranked)[:SHOWN]]
+
+
+def words_of(text: str) -> set[str]:
+    return {word for word in re.findall(r"[a-z_]{3,}", text.lower()) if word not in ("the", "and")}
 
 
 def condensed(text: str) -> str:
     """Title, first paragraph and cure of one page of the docs, as error_pages.txt has them."""
     title, *blocks = text.split("## Example")[0].strip().split("\n\n")
+    sentence = next(block for block in blocks if block.startswith(">")).replace("\n> ", " ")
     paragraph = next(block for block in blocks if not block.startswith(">"))
     cure = text.partition("## The cure")[2].split("\n## ")[0].strip()
-    return f"{title}\n\n{paragraph}\n\n{cure}\n"
+    return f"{title}\n\n{sentence}\n\n{paragraph}\n\n{cure}\n"
 
 
 def condensed_finding(text: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import slips
 from .arrays import numpy_refused
 from .evidence import describe, here, of_node
 from .functions import wrong_gradient, wrong_gradient_count
@@ -56,6 +57,7 @@ __all__ = [
     "numpy_refused",
     "of_node",
     "saved_detached",
+    "slips",
     "swapped_data",
     "type_name",
     "unused_input",

@@ -37,6 +37,8 @@ class Call:
     name: str  # "linear", "add", "getitem"; "" for a module
     values: dict[str, Any]  # the arguments by name
     module: Any  # the module whose forward is running, or None
+    parameters: tuple[str, ...] = ()  # the names that the function takes
+    keywords: tuple[str, ...] = ()  # the names that were given
 
     def tensors(self) -> Iterator[tuple[str, Any]]:
         """The tensors among the arguments; those of a list as `tensors[1]`."""
@@ -104,7 +106,7 @@ def call_of(name: str, names: Any, args: Any, kwargs: Any) -> Call:
         for key in ("weight", "bias"):
             if isinstance(getattr(module, key, None), TensorBase):
                 values.setdefault(key, getattr(module, key))
-    return Call(name.rpartition(".")[2], values, module)
+    return Call(name.rpartition(".")[2], values, module, tuple(names), tuple(kwargs))
 
 
 OURS = str(__package__).partition(".")[0]
@@ -120,7 +122,8 @@ def raised_here(error: Exception) -> bool:
 
 
 def is_ours(module: Any) -> bool:
-    return str(module).partition(".")[0] == OURS
+    """Whether a module, by its name, is of this package, which may answer for torch."""
+    return str(module).partition(".")[0] in (OURS, "torch")
 
 
 def put(error: Exception, identity: str, call: Call, advice: Advice) -> None:

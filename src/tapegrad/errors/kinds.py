@@ -277,6 +277,22 @@ def other_than_meta(places: dict[str, str]) -> str:
     return next((p for p in places.values() if p != "meta"), "cpu")
 
 
+def no_tensor(call: Call, match: Match) -> Advice | None:
+    """linear(): argument 'input' (position 1) must be Tensor, not list"""
+    kind = match["kind"]
+    convert = {
+        "list": "torch.tensor(values)",
+        "tuple": "torch.tensor(values)",
+        "numpy.ndarray": "torch.from_numpy(array), which shares its memory",
+    }.get(kind)
+    if convert is None:
+        return None
+    fixes = [f"make it one first: {convert}"]
+    if kind == "numpy.ndarray":
+        fixes.append("NumPy's numbers are float64: torch.tensor(array, dtype=torch.float32)")
+    return advice(call, f"`{match['argument']}` is a {kind}, no tensor", fixes, [])
+
+
 def no_such_device(call: Call, match: Match) -> Advice | None:
     """Expected one of cpu, cuda, … device type at start of device string: gpu"""
     what = f"there is no kind of device called {match[1]!r}"
@@ -285,6 +301,7 @@ def no_such_device(call: Call, match: Match) -> Advice | None:
 
 
 RULES: dict[str, Rule] = {
+    r"'(?P<argument>\w+)' \(position \d+\) must be Tensor, not (?P<kind>[\w.]+)$": no_tensor,
     r"device type at start of device string: (\w+)": no_such_device,
     r"^Expected all tensors to be on the same device": same_device,
     r"^Tensor on device \S+ is not on the expected device": same_device,

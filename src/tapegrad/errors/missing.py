@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.base import user_frame
 from ..core.op import REGISTRY
+from . import slips
 from .calls import Advice, Call, Rule
 from .evidence import here, node_name, of_node, public_name
 from .report import attach
@@ -107,8 +108,12 @@ NO_DERIVATIVE = (
 
 def explain_backward(error: Exception, node: Any) -> None:
     """An op that has no derivative was met in a backward pass: its line, and what comes near."""
+    if hasattr(error, "diagnosis"):
+        return
+    if str(error).startswith("You must implement either the backward or vjp method"):
+        slips.explain_missing_backward(error, node)
     match = re.match(NO_DERIVATIVE, str(error))
-    if match is None or hasattr(error, "diagnosis"):
+    if match is None:
         return
     op, argument = public_name(match["op"]), match["argument"]
     what = f"{op} has no derivative"
@@ -128,7 +133,30 @@ def explain_backward(error: Exception, node: Any) -> None:
     )
 
 
+def no_such_argument(call: Call, match: Match) -> Advice | None:
+    """sum() got an unexpected keyword argument 'dims'"""
+    import difflib
+
+    known = [p for p in call.parameters if p not in ("args", "kwargs", "run", "self")]
+    given = match["argument"] or next((k for k in call.keywords if k not in known), None)
+    if given is None or not known:
+        return None
+    near = INSTEAD_OF_ARGUMENT.get(given, "")
+    if near not in known:
+        near = next(iter(difflib.get_close_matches(given, known, 1, NEAR_ARGUMENT)), "")
+    if not near:
+        return None
+    what = f"{call.name}() has no argument called `{given}`"
+    return Advice(what, [f"did you mean {near}=?"], [], {"argument": given, "nearest": near})
+
+
+NEAR_ARGUMENT = 0.6
+# What other libraries call an argument.
+INSTEAD_OF_ARGUMENT = {"axes": "dims", "keepdims": "keepdim", "type": "dtype", "p": "prob"}
+
 RULES: dict[str, Rule] = {
+    r"^\w+\(\) got an unexpected keyword argument '(?P<argument>\w+)'": no_such_argument,
+    r"^\w+\(\) received an invalid combination of arguments(?P<argument>)": no_such_argument,
     r"^\"\w+\" not implemented for '(?P<kind>\w+)'": wrong_dtype,
     r"Low precision dtypes not supported. Got (?P<kind>\w+)": wrong_dtype,
     r"^Unsupported dtype (?P<kind>\w+)": wrong_dtype,

@@ -143,6 +143,25 @@ def not_a_parameter(sentence: str, name: str, value: Any) -> TypeError:
     )
 
 
+def explain_no_module(error: Exception, given: Any, layer_names: Iterable[str]) -> None:
+    """A container was given a function, a list or a class where it takes modules."""
+    name = getattr(given, "__name__", "")
+    if isinstance(given, type):
+        fixes = [f"make one: {name}()"]
+        what = f"{name} is the class, not a layer of it"
+    elif isinstance(given, (list, tuple)):
+        fixes = ["put a star before the list: nn.Sequential(*layers)"]
+        what = "this is a list of modules, not a module"
+    elif callable(given):
+        layers = {n.lower(): n for n in layer_names}
+        layer = layers.get(name.replace("_", ""))
+        fixes = [f"use the layer: nn.{layer}()" if layer else "call it in a forward() of your own"]
+        what = "this is a function; a container holds modules"
+    else:
+        return
+    attach(error, "E16", what=what, causes=[("noticed", "at", here())], fixes=fixes)
+
+
 def without_forward(sentence: str, module: Any) -> NotImplementedError:
     """A module is called whose class has no `forward`; a name that comes near may be meant."""
     own = [n for n in vars(type(module)) if callable(getattr(type(module), n))]

@@ -61,9 +61,10 @@ def inference_written() -> Exception:
 
 
 def must_be_tensor(function: str, argument: str, position: int, value: Any) -> TypeError:
+    kind = type(value)
+    spelled = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
     return TypeError(
-        f"{function}(): argument '{argument}' (position {position}) must be Tensor, "
-        f"not {type(value).__name__}"
+        f"{function}(): argument '{argument}' (position {position}) must be Tensor, not {spelled}"
     )
 
 

@@ -45,12 +45,6 @@ def shortened(error: BaseException, show_it: Callable[[], Any]) -> None:
         if kept is not None:
             each.__traceback__ = kept
             count += left_out
-    if count and sys.stderr is not None:  # first, so that the message stays the last line
-        frames = "1 frame" if count == 1 else f"{count} frames"
-        print(
-            f"({frames} inside tapegrad left out: TAPEGRAD_TRACEBACK=full shows them)",
-            file=sys.stderr,
-        )
     named = [(each, each.name) for each, _ in whole if suggests_twice(each)]
     for each, _ in named:
         each.name = None
@@ -61,6 +55,12 @@ def shortened(error: BaseException, show_it: Callable[[], Any]) -> None:
             each.__traceback__ = own
         for each, name in named:
             each.name = name
+    if count and sys.stderr is not None:
+        frames = "1 frame" if count == 1 else f"{count} frames"
+        print(
+            f"({frames} inside tapegrad left out: TAPEGRAD_TRACEBACK=full shows them)",
+            file=sys.stderr,
+        )
 
 
 def explained(error: BaseException) -> None:

@@ -1,9 +1,10 @@
 # Made by tools/generate.py from the blocks in ops/: do not edit.
 import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from tapegrad import Tensor
+from tapegrad.names import return_types
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor: ...
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor: ...

@@ -145,7 +145,7 @@ class Optimizer:
     @staticmethod
     def profile_hook_step(func: Hook) -> Hook:
         """`func` with the step hooks around it."""
-        ours = func.__module__.startswith("tapegrad.")
+        ours = func.__module__.startswith(("tapegrad.", "torch."))
 
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:

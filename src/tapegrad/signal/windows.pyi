@@ -1,9 +1,10 @@
 # Made by tools/generate.py from the blocks in ops/: do not edit.
 import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from tapegrad import Tensor
+from tapegrad.names import return_types
 
 def bartlett(M: Any, *, sym: builtins.bool = ..., dtype: Any = ..., layout: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...
 def blackman(M: Any, *, sym: builtins.bool = ..., dtype: Any = ..., layout: Any = ..., device: Any = ..., requires_grad: builtins.bool = ..., out: Any = ...) -> Tensor: ...

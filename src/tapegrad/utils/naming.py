@@ -16,7 +16,7 @@ def typename(obj: Any) -> str:
     """
     if isinstance(obj, tg.Tensor):
         return str(obj.type())
-    cls = obj if isinstance(obj, type) else type(obj)
+    cls = obj if isinstance(obj, type) or hasattr(obj, "__qualname__") else type(obj)
     module = cls.__module__
     if module in ("builtins", "", None):
         return cls.__qualname__

@@ -44,6 +44,7 @@ from ...device import CPU, META, channels_last, channels_last_3d, contiguous_for
 from ...device import device as device_type
 from ...device import layout as layout_type
 from ...errors import of_tensors
+from ...errors.slips import flag_of_a_result, hook_without_history
 from ...kernels.cpu import KERNELS
 from ...ops.index import subscripts
 from . import printing
@@ -159,7 +160,8 @@ class Tensor(Operators):
         if self._special and batched.is_batched(self):
             return  # PyTorch flags the entry, which nothing looks at
         if value and not self.is_leaf:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
+            sentence = "you can only change requires_grad flags of leaf variables."
+            raise flag_of_a_result(sentence, self, value)
         if value and self._array.dtype.kind not in "fcV":
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients"
@@ -186,10 +188,12 @@ class Tensor(Operators):
     def _flag(self, requires_grad: bool) -> Tensor:
         # As it was last known: unlike `is_leaf`, this does not notice writes to a view's base.
         if self._node is not None and not self._node._is_leaf and not requires_grad:
-            raise RuntimeError(
+            raise flag_of_a_result(
                 "you can only change requires_grad flags of leaf variables. If you want to use a "
                 "computed variable in a subgraph that doesn't require differentiation use "
-                "var_no_grad = var.detach()."
+                "var_no_grad = var.detach().",
+                self,
+                requires_grad,
             )
         if requires_grad and self._array.dtype.kind not in "fcV":
             refusal = RuntimeError("only Tensors of floating point dtype can require gradients")
@@ -485,7 +489,7 @@ class Tensor(Operators):
         tensor([10.])
         """
         if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+            raise hook_without_history(self)
         if self._special and batched.is_batched(self):
             return batched.register_hook(self, hook)
         node = self.grad_fn or self._node or accumulate_node(self)
@@ -501,7 +505,7 @@ class Tensor(Operators):
         tensor([1.])
         """
         if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+            raise hook_without_history(self)
         if self.grad_fn is not None:
             raise RuntimeError(
                 "post accumulate grad hooks cannot be registered on non-leaf tensors"

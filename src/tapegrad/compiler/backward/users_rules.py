@@ -82,4 +82,4 @@ def is_ours(value: Any) -> bool:
         name = value.__module__ or ""
     else:
         return False
-    return name.partition(".")[0] == PACKAGE
+    return name.partition(".")[0] in (PACKAGE, "torch")

@@ -57,6 +57,7 @@ class HandSteps(Listener):
             "the gradient of that step: the new one is added to it",
             place_of_spot(call.where),
             f"forget the gradient after the update: {first}.grad = None, or {first}.grad.zero_()",
+            count=SURE,
         )
 
     def check_lost(self, call: BackwardCall) -> None:

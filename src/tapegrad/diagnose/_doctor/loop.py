@@ -114,6 +114,7 @@ class LoopOrder(Listener):
             place_of_spot(call.where),
             fix,
             ["do not set requires_grad on a loss: it hides the error that would have told you"],
+            count=SURE,
         )
 
     # ------------------------------------------------------------------ zero_grad and step
@@ -156,6 +157,7 @@ class LoopOrder(Listener):
             place_of_spot(call.where),
             "call optimizer.zero_grad() in every iteration, before loss.backward() or right after "
             "optimizer.step()",
+            count=SURE,
         )
 
     def check_empty(self, call: StepCall, order: Order) -> None:
@@ -173,6 +175,7 @@ class LoopOrder(Listener):
                     f"every gradient{came} was reset before step() could use it",
                     place_of_spot(order.zeroed) or step,
                     "the order is optimizer.zero_grad(), loss.backward(), optimizer.step()",
+                    count=SURE,
                 )
             return
         if order.backwards or order.detached or not trained:
@@ -189,6 +192,7 @@ class LoopOrder(Listener):
                 f"no backward() has run since the last step: {state if grads else 'no gradients'}",
                 place_of_spot(call.where),
                 "call loss.backward() before every optimizer.step()",
+                count=SURE,
             )
 
     # ------------------------------------------------------------------ the schedule

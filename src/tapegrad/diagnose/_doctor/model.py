@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...errors import evidence
+from ...errors.calls import is_ours
 from ...errors.evidence import Place
 from .state import Known, Patient
 from .values import line_of_attribute, named
@@ -77,7 +78,7 @@ class Parameters(Listener):
     def find_hidden(self, name: str, model: Any) -> None:
         registered = set(model.modules())
         for path, module in model.named_modules():
-            if type(module).__module__.split(".")[0] == "tapegrad":
+            if is_ours(type(module).__module__):
                 continue
             for attribute, where, hidden in hidden_in(module):
                 if hidden in registered:

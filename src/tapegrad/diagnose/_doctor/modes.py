@@ -201,6 +201,7 @@ class Modes(Listener):
                     f"{sleeper.layers}",
                     place_of_spot(sleeper.where),
                     "call model.train() before the training loop, and again after every evaluation",
+                    count=SURE,
                 )
         self.asleep = []
 

@@ -128,13 +128,19 @@ class Report:
         return sorted(self._found.values(), key=lambda f: (ORDER[f.severity], f.id))
 
     def add(
-        self, id: str, what: str, where: Place | None, fix: str, also: list[str] | None = None
+        self,
+        id: str,
+        what: str,
+        where: Place | None,
+        fix: str,
+        also: list[str] | None = None,
+        count: int = 1,
     ) -> None:
-        """Note a finding, or that it was seen once more."""
+        """Note a finding, or that it was seen once more; `count` is how often it was by then."""
         key = (id, where["file"], where["line"]) if where is not None else (id, "", 0)
         known = self._found.get(key)
         if known is None:
-            self._found[key] = Finding(id, what, where, fix, also or [])
+            self._found[key] = Finding(id, what, where, fix, also or [], count=count)
         else:
             known.count += 1
 

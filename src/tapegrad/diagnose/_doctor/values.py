@@ -17,6 +17,7 @@ from ...core.array_kind import host
 from ...core.base import TensorBase
 from ...core.is_array import is_array
 from ...errors import evidence
+from ...errors.calls import is_ours
 from ...errors.evidence import Place
 
 MOST = 100_000  # objects that a search for a name looks into
@@ -193,7 +194,7 @@ def source_of(thing: Any) -> tuple[list[str], int, str] | None:
 def line_of_attribute(owner: Any, attribute: str) -> Place | None:
     """Where the class of `owner` assigns `self.attribute`; None for classes of the package."""
     for cls in type(owner).__mro__:
-        if cls.__module__.split(".")[0] == "tapegrad":
+        if is_ours(cls.__module__):
             return None
         source = source_of(cls)
         if source is not None:

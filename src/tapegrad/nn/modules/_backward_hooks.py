@@ -12,6 +12,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ...autograd.hooks import check_answer
 from ...core.warned import warn
 
 Hook = Callable[..., Any]
@@ -80,7 +81,7 @@ class BackwardHook:
             self.fire_without_inputs(outputs)
         else:
             self.grad_outputs = outputs
-        return tuple(outputs[i] for i in indices) if self.pre_hooks else None
+        return replacements(grads, outputs, indices) if self.pre_hooks else None
 
     def fire_without_inputs(self, outputs: tuple[Any, ...]) -> None:
         """No input needs a gradient: this is as late as the hooks can run."""
@@ -111,18 +112,26 @@ class BackwardHook:
             if answer is not None:
                 inputs = as_many(answer, size, "Backward hook", "grad_input")
         self.grad_outputs = None
-        return tuple(inputs[i] for i in indices)
+        return replacements(grads, inputs, indices)
 
 
-def as_many(answer: Any, size: int, hook: str, gradients: str) -> tuple[Any, ...]:
-    """What a hook gave in the place of the gradients."""
-    given = answer if isinstance(answer, tuple) else (answer,)
-    if len(given) != size:
+def as_many(answer: Any, size: int, hook: str, gradients: str) -> Any:
+    """What a hook gave in the place of the gradients: anything with that many items."""
+    if len(answer) != size:
         raise RuntimeError(
-            f"{hook} returned an invalid number of {gradients}, got {len(given)}, but expected "
+            f"{hook} returned an invalid number of {gradients}, got {len(answer)}, but expected "
             f"{size}"
         )
-    return given
+    return answer
+
+
+def replacements(grads: tuple[Any, ...], answer: Any, indices: list[int]) -> tuple[Any, ...]:
+    """The gradients that go on, which are of the kind of those that came."""
+    found = tuple([answer[i] for i in indices])
+    for before, after in zip(grads, found, strict=True):
+        if after is not None and after is not before:
+            check_answer("hook", before, after)
+    return found
 
 
 def wrap_tensors(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], Any]:

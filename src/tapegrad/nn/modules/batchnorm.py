@@ -35,8 +35,8 @@ class _NormBase(Module):
     momentum: float | None
     affine: bool
     track_running_stats: bool
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter | None
     running_mean: Any
     running_var: Any
     num_batches_tracked: Any
@@ -151,8 +151,8 @@ class _BatchNorm(_NormBase):
 class _LazyNormBase(LazyModuleMixin, _NormBase):
     """Takes `num_features` from the first input."""
 
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter | None
 
     def __init__(
         self,

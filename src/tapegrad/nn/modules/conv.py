@@ -58,8 +58,8 @@ class _ConvNd(Module):
     output_padding: tuple[int, ...]
     groups: int
     padding_mode: str
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter | None
     _spatial_dims: int
     _reversed_padding_repeated_twice: Any
 
@@ -585,8 +585,8 @@ class _LazyConvXdMixin(LazyModuleMixin):
     in_channels: int
     out_channels: int
     kernel_size: tuple[int, ...]
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter | None
     _spatial_dims: int
 
     def _leave_open(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:

@@ -52,7 +52,7 @@ class Linear(Module):
     __constants__ = ["in_features", "out_features"]
     in_features: int
     out_features: int
-    weight: Any
+    weight: Parameter
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Bilinear(Module):
     in1_features: int
     in2_features: int
     out_features: int
-    weight: Any
+    weight: Parameter
 
     def __init__(
         self,
@@ -160,8 +160,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     """
 
     cls_to_become = Linear
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter | None
 
     def __init__(
         self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None

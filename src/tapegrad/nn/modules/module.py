@@ -13,6 +13,7 @@ from ...core.warned import warn
 from ...errors import argument_names, explain_call
 from ...errors.models import (
     before_init,
+    explain_no_module,
     no_such_attribute,
     not_a_parameter,
     without_forward,
@@ -141,7 +142,7 @@ class Module(HookMethods, StateMethods):
         STATE.module = weakref.ref(self)  # recorded nodes keep it: pictures and errors name it
         try:
             return self.forward(*args, **kwargs)
-        except (IndexError, RuntimeError, ValueError) as error:
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
             explain_call(error, "", argument_names(self.forward), args, kwargs)
             raise
         finally:
@@ -207,7 +208,9 @@ class Module(HookMethods, StateMethods):
         ReLU()
         """
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{typename(module)} is not a Module subclass")
+            error = TypeError(f"{typename(module)} is not a Module subclass")
+            explain_no_module(error, module, tg.nn.__all__)
+            raise error
         if not isinstance(name, str):
             raise TypeError(f"module name should be a string. Got {typename(name)}")
         if hasattr(self, name) and name not in self._modules:
@@ -612,7 +615,11 @@ class Module(HookMethods, StateMethods):
         >>> nn.Linear(1, 1).to(float64).weight.dtype
         torch.float64
         """
-        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
+        try:
+            device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
+        except RuntimeError as error:
+            explain_call(error, "", ("device",), args, kwargs)
+            raise
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(

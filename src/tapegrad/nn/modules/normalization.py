@@ -72,8 +72,8 @@ def shape_of(normalized_shape: Any) -> tuple[int, ...]:
 class _Affine(Module):
     """What is standardized may be scaled and shifted afterwards."""
 
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter | None
 
     def _make_affine(self, size: Any, scale: bool, shift: bool, device: Any, dtype: Any) -> None:
         for name, wanted in (("weight", scale), ("bias", shift)):

@@ -24,7 +24,7 @@ class _Table(Module):
     norm_type: float
     scale_grad_by_freq: bool
     sparse: bool
-    weight: Any
+    weight: Parameter
 
     def _make_weight(self, given: Any, freeze: bool, device: Any, dtype: Any) -> None:
         shape = (self.num_embeddings, self.embedding_dim)

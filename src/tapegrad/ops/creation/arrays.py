@@ -17,7 +17,7 @@ from ...core import promote
 from ...core.arguments import number_as_array
 from ...core.base import TensorBase, quiet
 from ...core.warned import Warned, warn_once
-from ...errors import does_not_fit
+from ...errors import does_not_fit, slips
 
 SLOW_LIST = (
     "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting "
@@ -119,7 +119,7 @@ def to_array(data: Any, dtype: Any) -> Any:
     out = np.empty(shape, np_dtype)
     if out.size:
         if out.ndim:
-            store(out, data, np_dtype, 0, shape)
+            store(out, data, np_dtype, shape)
         else:
             out[()] = element(data, np_dtype)
     return out
@@ -187,7 +187,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
             break
         first = data[0]
         if isinstance(data, (str, bytes)) and first == data:
-            raise ValueError(f"too many dimensions '{type(data).__name__}'")
+            raise slips.text_as_data(f"too many dimensions '{type(data).__name__}'")
         if isinstance(first, np.ndarray) and type(data) in (list, tuple):
             warn_once(SLOW_LIST)
         data = first
@@ -220,18 +220,22 @@ def infer(data: Any) -> dtypes.dtype:
     return found
 
 
-def store(out: Any, data: Any, dtype: Any, dim: int, shape: tuple[int, ...]) -> None:
-    """Fill `out`, whose first dimension is the `dim`-th of the whole, from `data`."""
+def store(
+    out: Any, data: Any, dtype: Any, shape: tuple[int, ...], index: tuple[int, ...] = ()
+) -> None:
+    """Fill `out`, which is the part `index` of the whole, from `data`."""
+    dim = len(index)
     if not is_sequence(data):
         raise TypeError("not a sequence")
     if len(data) != shape[dim]:
-        raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(data)})")
+        sentence = f"expected sequence of length {shape[dim]} at dim {dim} (got {len(data)})"
+        raise slips.ragged(sentence, index, len(data), shape[dim])
     last = dim + 1 == len(shape)
     for i in range(shape[dim]):
         if last:
             out[i] = element(data[i], dtype)
         else:
-            store(out[i], data[i], dtype, dim + 1, shape)
+            store(out[i], data[i], dtype, shape, (*index, i))
 
 
 def element(value: Any, dtype: Any) -> Any:

@@ -83,8 +83,12 @@ def put(t: Any, index: Any, value: Any) -> None:
     if index is True:  # a view with one more dimension, not an index array
         copy_into(apply(REGISTRY["unsqueeze"], (t,), (0,)), source)
         return
-    # A part that is a full slice makes no view: `t[:] = …` writes `t` itself.
-    view, noted, watched = walk(t, items)
+    noted: dict[int, Any]
+    if 0 < len(items) <= t._array.ndim and all(map(is_plain_index, items)):
+        view, noted, watched = t, {dim: i._array for dim, i in enumerate(items)}, items
+    else:
+        # A part that is a full slice makes no view: `t[:] = …` writes `t` itself.
+        view, noted, watched = walk(t, items)
     if not noted:
         copy_into(view, source)
         return

@@ -14,7 +14,7 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.rounding import half_as_single
 from ...core.warned import warn
-from ...errors import check_broadcast
+from ...errors import check_broadcast, slips
 from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, op, reads_as
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
@@ -125,11 +125,12 @@ def check_fits(x: Any, y: Any) -> None:
 
 def warn_of_broadcast(input: Any, target: Any) -> None:
     if target.size() != input.size():
-        warn(
+        sentence = (
             f"Using a target size ({target.size()}) that is different to the input size "
             f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
+            "Please ensure they have the same size."
         )
+        warn(slips.broadcast_loss(sentence, input, target))
 
 
 def only_floats(kernel: str) -> Any:

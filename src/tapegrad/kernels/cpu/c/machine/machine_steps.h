@@ -4,7 +4,7 @@
 #define PASTE(a, b) PASTE_(a, b)
 #define NAMED(name) PASTE(name, SUFFIX)
 
-#define LOOP _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
+#define LOOP TG_INDEPENDENT for (int64_t i = 0; i < n; i++)
 
 #define UNARY(name, value)                                                                         \
     TG_VERSIONS static void NAMED(name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) { \

@@ -1,0 +1,187 @@
+"""Calls that autograd refuses before it does anything: hooks, flags, the first gradient.
+
+Each function returns the exception, or adds to it, and names the user's line and the way out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+import numpy as np
+
+from . import functions
+from .evidence import describe, here, name_of, of_node, place
+from .report import attach, build
+
+
+def noticed() -> list[Any]:
+    return [("noticed", "at", here())]
+
+
+def seed_of_other_shape(
+    sentence: str, output: Any, wanted: tuple[int, ...], given: tuple[int, ...]
+) -> Exception:
+    """`y.backward(gradient=...)`: the gradient has another shape than `y`."""
+    array = getattr(output, "_array", None)  # an edge of the graph has none
+    name = None if array is None else name_of(array)
+    ones = f"torch.ones_like({name or 'output'})"
+    fixes = [f"pass a tensor of shape {wanted}: {ones} gives the gradient of the sum"]
+    if wanted == ():
+        fixes = ["leave the argument out: a tensor with one element needs none"]
+    elif _size(given) == _size(wanted):
+        fixes.insert(0, f"reshape it: gradient.reshape({wanted})")
+    return build(
+        RuntimeError,
+        sentence,
+        "E04",
+        what=f"gradient= has the shape of what backward() starts from, {wanted}; it has {given}",
+        causes=noticed(),
+        tensor="" if array is None else describe(array, name),
+        fixes=fixes,
+    )
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)
+
+
+def hook_changed(sentence: str, hook: Any, before: Any, after: Any) -> Exception:
+    """A hook on a tensor returned a gradient of another shape or dtype."""
+    wanted, given = describe(before._array), describe(after._array)
+    fixes = ["return nothing to keep the gradient as it is: a lambda returns what it computes"]
+    if wanted["shape"] == given["shape"]:
+        kind = wanted["dtype"]
+        fixes.insert(0, f"return it with its dtype: result.to({kind})")
+        what = f"the gradient is {kind}, the hook returned {given['dtype']}"
+    else:
+        fixes.insert(0, f"return a tensor of shape {tuple(wanted['shape'])}")
+        what = (
+            f"the gradient has shape {tuple(wanted['shape'])}, the hook returned "
+            f"{tuple(given['shape'])}"
+        )
+    return build(
+        RuntimeError,
+        sentence,
+        "E12",
+        what=what,
+        causes=[("hook", "at", written_at(hook)), *noticed()],
+        fixes=fixes,
+    )
+
+
+def written_at(function: Any) -> Any:
+    """Where a function of the user's begins."""
+    code = getattr(function, "__code__", None)
+    return None if code is None else place(code, -1)
+
+
+def hook_without_history(t: Any) -> Exception:
+    """`t.register_hook(f)` where no gradient will ever arrive."""
+    name = name_of(t._array)
+    own = name or "x"
+    return build(
+        RuntimeError,
+        "cannot register a hook on a tensor that doesn't require gradient",
+        "E03",
+        what="a hook is called with the gradient of this tensor, and there will be none",
+        causes=noticed(),
+        tensor=describe(t._array, name),
+        fixes=[
+            f"an input: {own}.requires_grad_() before it is used",
+            "a result: compute it from tensors that require grad, outside of torch.no_grad()",
+        ],
+    )
+
+
+def flag_of_a_result(sentence: str, t: Any, value: bool) -> Exception:
+    """`y.requires_grad = False` on the result of an operation."""
+    name = name_of(t._array)
+    own = name or "x"
+    fixes = [
+        f"cut the history off: {own} = {own}.detach()",
+        "or compute it inside with torch.no_grad():",
+    ]
+    if value:
+        fixes = [f"it requires grad already; {own}.retain_grad() keeps its gradient in .grad"]
+    return build(
+        RuntimeError,
+        sentence,
+        "E07",
+        what="a result requires grad because its inputs do; the flag can be set on leaves only",
+        causes=[("made", "at", of_node(t._node)), *noticed()],
+        tensor=describe(t._array, name),
+        fixes=fixes,
+    )
+
+
+def explain_missing_backward(error: Exception, node: Any) -> None:
+    """A custom Function was differentiated that has no `backward`."""
+    cls = getattr(node, "_forward_cls", None)
+    kind = getattr(cls, "__name__", "the Function")
+    count = 1 if cls is None else len(functions.forward_arguments(cls))
+    one = "one gradient" if count == 1 else f"{count} gradients, one for each argument of forward"
+    attach(
+        error,
+        "E15",
+        what=f"{kind} has a forward and no backward",
+        causes=[("applied", "at", of_node(node)), *noticed()],
+        fixes=[
+            f"add to {kind}: @staticmethod def backward(ctx, grad_output), which returns {one}",
+            "if no gradient shall pass: call it on x.detach()",
+        ],
+    )
+
+
+def broadcast_loss(sentence: str, input: Any, target: Any) -> Exception:
+    """The warning of losses whose arguments have different shapes."""
+    given, wanted = tuple(target.shape), tuple(input.shape)
+    name = name_of(target._array)
+    own, full = name or "target", given
+    fixes = [f"make {own} of shape {wanted} where the data is prepared"]
+    with contextlib.suppress(ValueError):
+        full = np.broadcast_shapes(wanted, given)
+    if _size(given) == _size(wanted):
+        fixes = [f"{own}.reshape({wanted})", "or squeeze the output of the model"]
+    return build(
+        UserWarning,
+        sentence,
+        "E09",
+        what=f"they are broadcast to {full}: elements are compared that do not belong together",
+        causes=noticed(),
+        tensor=describe(target._array, name),
+        fixes=fixes,
+    )
+
+
+def ragged(sentence: str, index: tuple[int, ...], length: int, wanted: int) -> Exception:
+    """`torch.tensor([[1, 2], [3]])`: rows of different lengths."""
+    row = "".join([f"[{i}]" for i in index])
+    return build(
+        ValueError,
+        sentence,
+        "E09",
+        what=f"data{row} has {length} elements, those before it {wanted}: a tensor has no gaps",
+        causes=noticed(),
+        fixes=[
+            "pad them: torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in data], "
+            "batch_first=True)",
+            "keep a list of tensors: [torch.tensor(row) for row in data]",
+        ],
+    )
+
+
+def text_as_data(sentence: str) -> Exception:
+    """`torch.tensor(["a"])`: tensors hold numbers."""
+    return build(
+        ValueError,
+        sentence,
+        "E10",
+        what="a tensor holds numbers, and there is text among the data",
+        causes=noticed(),
+        fixes=[
+            "numbers written as text: [float(word) for word in data]",
+            "words or classes: number them, {word: i for i, word in enumerate(sorted(set(data)))}",
+        ],
+    )
