@@ -137,14 +137,15 @@ TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64
         (void)pb, (void)pc;                                                                        \
         int far = 0;                                                                               \
         for (int64_t i = 0; i < n; i++)                                                            \
-            far |= !(fabs(pa[i]) <= limit_##kind);                                  \
+            far |= !(fabs(pa[i]) <= limit_##kind);                                                 \
         if (far) {                                                                                 \
             for (int64_t i = 0; i < n; i++)                                                        \
-                d[i] = fabs(pa[i]) <= limit_##kind ? name##_##kind(pa[i])           \
-                                                                  : far_function(pa[i]);           \
+                d[i] = fabs(pa[i]) <= limit_##kind ? name##_##kind(pa[i]) : far_function(pa[i]);   \
             return;                                                                                \
         }                                                                                          \
-        TG_INDEPENDENT for (int64_t i = 0; i < n; i++) d[i] = name##_##kind(pa[i]);                \
+        TG_INDEPENDENT                                                                             \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            d[i] = name##_##kind(pa[i]);                                                           \
     }
 FAR_OR_NEAR(sin, f32, float, fabsf, sinf)
 FAR_OR_NEAR(cos, f32, float, fabsf, cosf)
