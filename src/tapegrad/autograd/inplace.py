@@ -583,6 +583,7 @@ class CopySlices(Node):
     """The history of a base after a write through a view: `inner` wrote, `way` says where."""
 
     inner: Any = None
+    released: Any = None  # the op of the write, once `inner` is gone: what traces show
     way: Any = ()
 
     def __call__(self, *grads: Any) -> Any:
@@ -608,7 +609,9 @@ class CopySlices(Node):
 
     def _release(self) -> None:
         # It keeps its values: a recorded pass may have made it the history of the written value.
-        self.inner = None
+        if self.inner is not None:
+            self.released = self.inner._op
+            self.inner = None
 
 
 def refresh(target: Any) -> None:

@@ -261,8 +261,9 @@ def execute(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
         return remade(op.kernel(*[plain(x) for x in arrays], *attrs))
     count = len(arrays)
 
-    # On NumPy: sizes that do not go together, which are tried below, are errors there.
-    reference = functools.partial(op.forward, np)
+    # On NumPy: sizes that do not go together, which are tried below, are errors there. Kernels of
+    # elementwise ops ask NumPy then, and lay out results as they do for arrays with values.
+    reference = op.kernel if op.elementwise else functools.partial(op.forward, np)
 
     def call(*given: Any) -> Any:
         return run_as(reference, op, list(given[:count]), given[count:])

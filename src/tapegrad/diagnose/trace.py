@@ -329,14 +329,23 @@ def names_of_nodes() -> dict[Node, str]:
     return names
 
 
+def input_and_rule_of(op: Any, index: int) -> tuple[str, str]:
+    if op is None:
+        return f"input {index}", "a rule of yours"
+    return formulas.input_name(op, index), formulas.rule_text(op, index)
+
+
 def input_and_rule(node: Any, index: int) -> tuple[str, str]:
     """The name of input `index` of a node's op, and its gradient rule as text."""
     if node._op is not None:
-        return formulas.input_name(node._op, index), formulas.rule_text(node._op, index)
+        return input_and_rule_of(node._op, index)
     if isinstance(node, CopySlices):
         if index == 0:
             return "base", "d/d base = grad, but what the write makes of it in the written part"
-        name, rule = input_and_rule(node.inner, index)
+        if node.inner is None:  # released by the pass that is shown
+            name, rule = input_and_rule_of(node.released, index)
+        else:
+            name, rule = input_and_rule(node.inner, index)
         return name, rule.replace("grad", "grad[the written part]")
     forward = getattr(node, "_forward_cls", None)
     if forward is not None:

@@ -67,9 +67,17 @@ class Otherwise:
             return None
         first = max(arrays, key=lambda x: (x.ndim, 0 not in x.strides))
         axes = sorted(range(first.ndim), key=lambda d: -abs(first.strides[d]))
-        turns = axes != list(range(first.ndim)) and all([x.ndim == first.ndim for x in arrays])
+        turns = axes != list(range(first.ndim))
         if turns:
-            args = tuple([x.transpose(axes) if type(x) is ndarray else x for x in args])
+            ones = (1,) * first.ndim
+            args = tuple(
+                [
+                    x.reshape((*ones[x.ndim :], *x.shape)).transpose(axes)
+                    if type(x) is ndarray
+                    else x
+                    for x in args
+                ]
+            )
         elif is_exact:
             return None
         if is_exact:
