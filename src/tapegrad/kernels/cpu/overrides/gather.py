@@ -124,7 +124,7 @@ def on_copy(change: Any) -> Any:
     def make(reference: Any) -> Any:
         def kernel(input: Any, *others: Any) -> Any:
             if change(None, input, *others):
-                # First, so that on a tape the copy is next to the kernel, which clears zeros itself.
+                # First: on a tape the copy is then next to the kernel, which clears zeros itself.
                 given = [dense(x) if isinstance(x, np.ndarray) else x for x in others]
                 out = copied(input)
                 if change(out, input, *given):
