@@ -409,7 +409,9 @@ def refuse_kinds(
         reason = no_memory(error)
     if reason is None and too_big:
         reason = RuntimeError(f"{api.spoken}{ending}(): Storage size calculation overflowed")
-    shapes_first = isinstance(error, NotImplementedError) and api.inplace  # elementwise, mostly
+    op = REGISTRY.get(api.name)
+    is_elementwise = api.inplace if op is None else op.elementwise
+    shapes_first = is_elementwise and isinstance(error, NotImplementedError)
     if reason is None and (
         shapes_first or (isinstance(error, ValueError) and "be broadcast" in str(error))
     ):
