@@ -19,7 +19,10 @@ DIFFERENT = {
     "torch.distributed.split_group": "with NCCL alone there",
     "torch.func.hessian_diag": "ours",
     "torch.func.hvp": "ours",
-    "torch.func.laplacian": "ours",
+    **dict.fromkeys(
+        [f"torch.func.{n}" for n in ("biharmonic", "divergence", "jet", "laplacian", "operator")],
+        "ours",
+    ),
     "torch.func.loop_over": "ours",
     "torch.hub.help": "of a local folder here, of GitHub there",
     "torch.hub.list": "of a local folder here, of GitHub there",

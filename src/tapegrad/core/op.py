@@ -108,6 +108,7 @@ class Facts:
 
     # What kind of function it is.
     elementwise: bool = False
+    ordered_by: int = 0  # the tensor whose order in memory an elementwise result has first
     broadcasts: bool = False  # gradients may have to be summed back to the inputs' shapes
     linear: bool = False  # in each tensor argument: the forward-mode rule follows
     wirtinger: bool = False  # the rules spell out complex conjugation themselves

@@ -55,7 +55,7 @@ def shortened(error: BaseException, show_it: Callable[[], Any]) -> None:
             each.__traceback__ = own
         for each, name in named:
             each.name = name
-    if count and sys.stderr is not None:
+    if count and sys.stderr is not None and isinstance(error, Exception):  # no interrupt
         frames = "1 frame" if count == 1 else f"{count} frames"
         print(
             f"({frames} inside tapegrad left out: TAPEGRAD_TRACEBACK=full shows them)",

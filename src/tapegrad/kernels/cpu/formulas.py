@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -65,19 +66,19 @@ class Otherwise:
             return None  # something else was refused
         if not self.formula.has_program(*args):
             return None
-        first = max(arrays, key=lambda x: (x.ndim, 0 not in x.strides))
-        axes = sorted(range(first.ndim), key=lambda d: -abs(first.strides[d]))
-        turns = axes != list(range(first.ndim))
-        if turns:
-            ones = (1,) * first.ndim
-            args = tuple(
-                [
-                    x.reshape((*ones[x.ndim :], *x.shape)).transpose(axes)
-                    if type(x) is ndarray
-                    else x
-                    for x in args
-                ]
+        ndim = max([x.ndim for x in arrays])
+        leading = getattr(getattr(self.op, "whole", self.op), "ordered_by", 0)
+        try:
+            axes = order_of_result(
+                *[(x.shape, x.strides) for x in (*arrays[leading:], *arrays[:leading])]
             )
+        except ValueError:
+            return None  # the fallback says which shapes do not go together
+        turns = axes != list(range(ndim))
+        if turns:
+            ones = (1,) * ndim
+            turned = iter([x.reshape(ones[x.ndim :] + x.shape).transpose(axes) for x in arrays])
+            args = tuple([next(turned) if type(x) is ndarray else x for x in args])
         elif is_exact:
             return None
         if is_exact:
@@ -87,6 +88,43 @@ class Otherwise:
         if type(made) is not ndarray:
             return None
         return made.transpose(np.argsort(axes)) if turns else made
+
+
+@functools.lru_cache(1024)
+def order_of_result(*layouts: tuple[Any, Any]) -> list[int]:
+    """The dimensions of an elementwise result as PyTorch lays it out, from the slowest.
+
+    Two dimensions are ordered by the first tensor that has different, nonzero steps along them.
+    """
+    shape = np.broadcast_shapes(*[own for own, _ in layouts])
+    lines = [lines_of(own, strides, shape) for own, strides in layouts]
+    found = list(range(len(shape)))[::-1]  # the fastest first
+    for i in range(1, len(shape)):
+        for at in range(i - 1, -1, -1):
+            order = compared(lines, shape, found[at], found[at + 1])
+            if order < 0:
+                break
+            if order > 0:
+                found[at], found[at + 1] = found[at + 1], found[at]
+    return found[::-1]
+
+
+def lines_of(own: Any, strides: Any, shape: tuple[int, ...]) -> list[int]:
+    """The steps of an array along the dimensions of a shape that it is broadcast to."""
+    ahead = len(shape) - len(own)
+    steps = zip(strides, own, shape[ahead:], strict=True)
+    return [0] * ahead + [0 if n == 1 and n != wanted else abs(step) for step, n, wanted in steps]
+
+
+def compared(lines: list[list[int]], shape: tuple[int, ...], a: int, b: int) -> int:
+    """-1: dimension `a` is faster than `b`; 1: slower; 0: no tensor tells."""
+    for steps in lines:
+        if steps[a] and steps[b]:
+            if steps[a] != steps[b]:
+                return -1 if steps[a] < steps[b] else 1
+            if shape[a] > shape[b]:
+                return 1
+    return 0
 
 
 # In the order of the codes in c/tape/integers.c

@@ -210,6 +210,7 @@ class BinaryCrossEntropyWithLogits(Block):
     """binary_cross_entropy_with_logits(…) -> Tensor: of the sigmoid of `input`."""
 
     aten = "binary_cross_entropy_with_logits"
+    ordered_by = 1  # PyTorch computes with 1 - target first
     tensors = ("input", "target", "weight", "pos_weight")
     plain_tensors = ("weight", "pos_weight")
     public = False
