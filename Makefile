@@ -143,7 +143,7 @@ libraries-quick: $(VENV_PARITY)/.tools
 # the sources with the checkers' libraries in front. Python itself leaks by their standards, so leaks
 # are not looked for, nor is it asked how much memory there is: they keep what was freed for a while.
 define checked_kernels
-	rm -rf build/$(1) && mkdir -p build/$(1) && cp -r src/tapegrad build/$(1)/
+	rm -rf build/$(1) && mkdir -p build/$(1) && cp -r src/. build/$(1)/
 	find build/$(1) -name '*.so' -delete
 	$(CC) -std=gnu11 -O1 -g -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math \
 	  -fsanitize=$(2) -fno-sanitize-recover=undefined -DTG_ONE_VERSION -shared -fPIC \
