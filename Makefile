@@ -46,6 +46,7 @@ PARITY_TOOLS = "pytest>=9" pytest-xdist hypothesis "ml_dtypes>=0.4" expecttest \
     onnx onnxruntime array-api-compat
 PYTEST = -m pytest -n $(WORKERS) -q $(SELECT) $(PYTEST_ARGS)
 SOURCES := pyproject.toml setup.py README.md LICENSE \
+    $(wildcard src/*.py src/*.pth) \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
 .PHONY: help demo test thorough test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
