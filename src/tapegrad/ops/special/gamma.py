@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ...autograd.inplace import write
 from ...core.arguments import cast_value
 from ...core.base import TensorBase
 from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
+from ...expressions.symbols import Untraceable
 from ..block import PROMOTE, Case, Elementwise, api, apply, op
 from ..block.checks import (
     BOOL,
@@ -73,6 +76,8 @@ class Digamma(Elementwise):
 
 def derivative_of_digamma(xp: Any, x: Any) -> Any:
     """ψ', with the sine in the precision of `x`: that decides what stands near the poles."""
+    if hasattr(xp, "pointwise") and x.dtype != np.float64:
+        raise Untraceable("a program computes the sine in double precision, too")
     x = half_as_single(x)
     left = x < 0.5
     right = pointwise(xp, trigamma, xp.where(left, 1 - x, x))
