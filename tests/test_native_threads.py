@@ -36,6 +36,9 @@ def test_processes_while_the_pool_is_busy(method):
         while not stop.is_set():
             work(0)
 
+    # What is imported late is there now: a child that Python forks while another thread imports a
+    # module waits for ever if it imports that module too.
+    work(0)
     before = KERNELS.threads()
     KERNELS.set_threads(4)
     thread = threading.Thread(target=keep_busy)
