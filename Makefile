@@ -155,8 +155,8 @@ define checked_kernels
 	  -lpthread -lm
 endef
 
-# Damaged files of each kind; the page of evidence has 10000.
-FUZZ_FILES ?= 1000
+# Damaged files of each kind.
+FUZZ_FILES ?= 10000
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
   PYTHONPATH=build/sanitized TAPEGRAD_NATIVE=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"

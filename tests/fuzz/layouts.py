@@ -256,8 +256,8 @@ def main(seconds: float, seed: int) -> dict[str, Any]:
             continue
         chosen = rng.choice(arrays, rng.integers(1, len(arrays) + 1), replace=False)
         layout = LAYOUTS[rng.integers(len(LAYOUTS))]
-        if layout is backwards and op.view:
-            continue  # no tensor has negative steps, and as_strided counts from the first element
+        if "as_strided" in op.name:
+            continue  # functions check that places are in the memory, kernels do not
         given = [relaid(a, layout) if i in chosen else a for i, a in enumerate(args)]
         calls[layout.__name__] += 1
         ops[op.name] += 1
