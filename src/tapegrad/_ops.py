@@ -86,7 +86,7 @@ class OpOverload:
 
     @property
     def tags(self) -> list[Any]:
-        """What was said of an op of the user's; nothing is known of PyTorch's own."""
+        """The tags of a user-defined op; PyTorch's own ops have none here."""
         definition = DEFS.get(self.name())
         return [] if definition is None else list(definition.tags)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Tag(enum.Enum):
-    """What is known of an op: `Library.define(…, tags=…)` says it, `OpOverload.tags` shows it.
+    """Facts about an op, set by `Library.define(…, tags=…)` and read from `OpOverload.tags`.
 
     >>> torch.library.define("shown::tagged", "(Tensor x) -> Tensor", tags=(torch.Tag.core,))
     >>> torch.ops.shown.tagged.default.tags
@@ -37,7 +37,7 @@ class Tag(enum.Enum):
 
 
 def as_tags(tags: Any) -> list[Tag]:
-    """What was given as `tags`: one, or some."""
+    """The `tags` argument, one tag or several, as a list."""
     given = [tags] if isinstance(tags, Tag) else list(tags or ())
     if not all(isinstance(tag, Tag) for tag in given):
         raise TypeError(

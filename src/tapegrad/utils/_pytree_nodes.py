@@ -132,7 +132,7 @@ def register_pytree_node(
 
 
 class ConstantNode(NamedTuple):
-    """What is known of an object that is a constant: the object."""
+    """The context of a constant in a pytree: the object itself."""
 
     value: Any
 

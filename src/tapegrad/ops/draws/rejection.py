@@ -40,7 +40,7 @@ def binomial(stream: Stream, count: Array, prob: Array) -> Array:
 
 
 def by_kernel(name: str, stream: Stream, each: int, *parameters: Array) -> Array | None:
-    """The same numbers by c/kernels/rejection.c, which takes about `each` words for one.
+    """Draw the numbers with c/kernels/rejection.c, which consumes about `each` words per number.
 
     None: there are no kernels, or a tape that would replay these uniform numbers.
     """
