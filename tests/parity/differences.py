@@ -19,6 +19,8 @@ NOT_YET = """
 - `OpOverload.tags` of PyTorch's own ops is empty; ops of users have the tags that were given.
 - `._version` of what `torch.autograd.grad` returns is 0; PyTorch counts sums made in place.
 - `torch.load(weights_only=True)` refuses sparse tensors.
+- Without the kernels in C, results of elementwise functions of tensors that lie in different orders
+  have NumPy's order in memory, not PyTorch's.
 - Private modules that only PyTorch's tests use (`torch.masked._ops`, `torch._library.utils`,
   `torch.testing.FileCheck`).
 """
