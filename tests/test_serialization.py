@@ -458,6 +458,17 @@ def test_archives_packed_again_by_other_programs() -> None:
     assert torch.equal(loaded(packed.getvalue()), torch.arange(1000))
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_packing_that_pytorch_cannot_read(method: int) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(torch.arange(3)))) as old:
+        with zipfile.ZipFile(packed, "w", method) as new:
+            for name in old.namelist():
+                new.writestr(name, old.read(name))
+    with pytest.raises(RuntimeError, match="failed retrieving file meta-data for .*: unsupported"):
+        loaded(packed.getvalue())
+
+
 def test_mapped_files(tmp_path: Any) -> None:
     path = tmp_path / "a.pt"
     thing = serialized.views(torch)

@@ -12,6 +12,7 @@ import collections
 import functools
 import io
 import json
+import lzma
 import os
 import pickle
 import random
@@ -462,7 +463,8 @@ def original(kind: str) -> tuple[bytes, Callable[..., Any], Callable[..., Any], 
         file = io.BytesIO()
         np.savez(file, **tensors())
         # NumPy's reader: its own errors, and MemoryError for a header that names too much.
-        errors = (*CLEAR, zipfile.BadZipFile, zlib.error, struct.error, KeyError, OSError)
+        errors = (*CLEAR, zipfile.BadZipFile, zlib.error, struct.error, KeyError)
+        errors = (*errors, OSError, lzma.LZMAError)
         return file.getvalue(), npz_file, read_npz, (*errors, MemoryError, tokenize.TokenError)
     torch.compat.install()
     from safetensors import SafetensorError

@@ -213,8 +213,10 @@ class ArchiveReader:
     def array(self, name: str) -> Any:
         """The bytes of a record in fresh memory; in the mapped file, where there is one."""
         info = self.info(name)
-        if info.compress_type != zipfile.ZIP_STORED:
+        if info.compress_type == zipfile.ZIP_DEFLATED:
             return self.inflated(name, info)
+        if info.compress_type != zipfile.ZIP_STORED:
+            raise corrupt(f"retrieving file meta-data for {name}: unsupported method.{MINIZ}")
         start = self.place(name, info)
         if self.mapped is not None and start % ALIGNMENT == 0 and info.file_size:
             return np.frombuffer(self.mapped, np.uint8, info.file_size, start)
