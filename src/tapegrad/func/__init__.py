@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .functionalization import functionalize
+from .implicit import argmin, fixed_point, linear_solve, root
 from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev
 from .looping import loop_over
 from .module_state import (
@@ -12,13 +13,17 @@ from .module_state import (
     stack_module_state,
 )
 from .rearranging import rearrange
+from .solvers import NotConverged
 from .taylor import biharmonic, divergence, jet, laplacian, operator
 from .vmapping import debug_unwrap, vmap
 
 __all__ = [
+    "NotConverged",
+    "argmin",
     "biharmonic",
     "debug_unwrap",
     "divergence",
+    "fixed_point",
     "functional_call",
     "functionalize",
     "grad",
@@ -31,11 +36,13 @@ __all__ = [
     "jet",
     "jvp",
     "laplacian",
+    "linear_solve",
     "linearize",
     "loop_over",
     "operator",
     "rearrange",
     "replace_all_batch_norm_modules_",
+    "root",
     "stack_module_state",
     "vjp",
     "vmap",
