@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .curvature import ggn_vector_product, kfac_factors, per_sample_grad
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .functionalization import functionalize
 from .implicit import argmin, fixed_point, linear_solve, root
@@ -26,6 +27,7 @@ __all__ = [
     "fixed_point",
     "functional_call",
     "functionalize",
+    "ggn_vector_product",
     "grad",
     "grad_and_value",
     "hessian",
@@ -35,11 +37,13 @@ __all__ = [
     "jacrev",
     "jet",
     "jvp",
+    "kfac_factors",
     "laplacian",
     "linear_solve",
     "linearize",
     "loop_over",
     "operator",
+    "per_sample_grad",
     "rearrange",
     "replace_all_batch_norm_modules_",
     "root",
