@@ -34,6 +34,7 @@ from .starts import (
     implicit_seed,
     is_root,
     pass_from,
+    plain_start,
     prepare_starts,
     root_facts,
     runs_on_tensors,
@@ -295,12 +296,12 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
 
 
 def backward_plain(root: Any, keep: bool) -> None:
-    """`loss.backward()`: one scalar, ones for its gradient, into all leaves."""
-    if STACK.levels or runs_on_tensors((root,)):
+    """`loss.backward()`: fast path of `backward` for a plain scalar, outside of transforms."""
+    start = None if STACK.levels else plain_start(root)
+    if start is None:
         backward(root, None, keep)
-        return
-    starts = prepare_starts((root,), (None,), False)
-    launch(pass_from(starts, keep, False), starts)
+    else:
+        launch(pass_from([start], keep, False), [start])
 
 
 MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack holds about 120

@@ -147,8 +147,10 @@ def user_frame(depth: int) -> Any:
         return None
     while frame is not None:
         filename = frame.f_code.co_filename
-        if filename not in _own_files and not is_own(filename):
-            break
+        if filename not in _own_files:
+            if not filename.startswith(PACKAGE):
+                break
+            _own_files[filename] = True
         frame = frame.f_back
     return frame
 
