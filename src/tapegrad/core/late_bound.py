@@ -36,7 +36,7 @@ class Dispatched:
     """autograd/dispatched.py: ops that `__torch_dispatch__` runs, with their history above."""
 
     run: Any = None  # (op, tensors, attrs, watch)
-    overload: Any = None  # _ops.py: the object of torch.ops.aten for "name.overload"
+    overload: Any = None  # names/_ops.py: the object of torch.ops.aten for "name.overload"
     created: Any = None  # (api, function, args, kwargs): `zeros`, `ones_like` …
     saved: Any = None  # (node, place, tensor): a saved tensor with its history
     accumulate: Any = None  # (leaf, gradient): False if it is left to do
@@ -132,7 +132,7 @@ class MetaSide:
 
 
 class OnDemand:
-    """_on_demand.py: functions of features that are loaded by the first call."""
+    """api/on_demand.py: functions of features that are loaded by the first call."""
 
     not_here: Any = None  # (name, instead): the error for a name that can be imported, not used
     why: Any = None  # (tensor): diagnose.why
