@@ -291,7 +291,7 @@ def finish_write(
     op: Op, inputs: Any, target: Any, call: Call, name: str, node: Any, mask: int
 ) -> None:
     """Ask for the write, count it if that did not happen below, and record its node."""
-    from . import inplace
+    from . import inplace, view_history
 
     cell = target._version_cell()
     before = cell.n
@@ -299,7 +299,7 @@ def finish_write(
     if cell.n == before:
         inplace.bump(target, name, node is not None)
     if node is not None:
-        inplace.rebase(target, node)
+        view_history.rebase(target, node)
         save_outputs(node, op.plan(mask), [target])
         keep_tensors(node, inputs, [target])
 

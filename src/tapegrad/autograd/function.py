@@ -34,7 +34,7 @@ from ..core.transforms.dual import dual_of, with_tangent
 from ..core.transforms.levels import STACK, TANGENTS
 from ..core.transforms.opening import forward_set_to
 from ..core.warned import warn
-from . import dispatched, inplace
+from . import dispatched, inplace, view_history
 from .api import recorded_in_mode
 from .grad_mode import no_grad
 from .saved import SavedTensor
@@ -462,7 +462,7 @@ def apply_function(cls: Any, args: tuple[Any, ...], in_levels: bool = False) -> 
     tensors = [a for a in args if isinstance(a, TensorBase)]
     for t in tensors:
         if t._view_of is not None:
-            inplace.refresh(t)
+            view_history.refresh(t)
     recording = MODES.records and any(t.requires_grad for t in tensors)  # type: ignore[attr-defined]
     ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a.requires_grad for a in args)  # type: ignore[attr-defined]
     edges = [edge_of(t) if t.requires_grad else None for t in tensors]  # type: ignore[attr-defined]
@@ -616,7 +616,7 @@ def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
         raise RuntimeError(VIEW_AND_MORE)
     inplace.refuse(out, True)
     if out._view_of is not None:
-        inplace.rebase(out, ctx)
+        view_history.rebase(out, ctx)
     else:
         set_history(ctx, out, slot, True)
         out._cell.rebased, out._cell.rebased_array = ctx.name(), id(out._array)

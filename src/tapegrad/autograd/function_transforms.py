@@ -33,7 +33,7 @@ from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
 from ..core.transforms.levels import STACK, Level
 from ..core.transforms.opening import forward_set_to, level_of, shown
 from ..utils import _pytree as pytree
-from . import inplace
+from . import view_history
 from .function import (
     BackwardFunction,
     Function,
@@ -241,7 +241,7 @@ def prepare(ctx: Any, args: tuple[Any, ...], recording: bool) -> None:
     tensors = [g[0] for g in grounds if g is not None]
     for t in tensors:
         if t._view_of is not None:
-            inplace.refresh(t)
+            view_history.refresh(t)
     ctx.needs_input_grad = tuple(
         [recording and g is not None and bool(g[0].requires_grad) for g in grounds]
     )
