@@ -249,7 +249,7 @@ def batch_of_passes(
 
 
 def zeros_in_place_of(t: Any, wants_grad: bool) -> Any:
-    """The gradient of what was not used, with materialize_grads."""
+    """Zeros for an input that was not used, for materialize_grads=True."""
     if not isinstance(t, TensorBase):
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
@@ -330,7 +330,7 @@ def launch(run: Pass, starts: list[Start], graph: bool = False) -> None:
 
 
 def gradients(run: Pass, starts: list[Start], graph: bool, count: int) -> list[Any]:
-    """One backward pass; the `count` gradients asked for, None where it did not come."""
+    """Run one backward pass for `count` inputs; None for those that no gradient reached."""
     launch(run, starts, graph)
     return [None if i not in run.found else as_result(run.found[i]) for i in range(count)]
 
@@ -346,7 +346,7 @@ def recorded_copy(g: Any, leaf: Any) -> Any:
 
 
 def retain(t: Any) -> None:
-    """Have the engine leave the gradient of a non-leaf in its `.grad`."""
+    """Make backward store the gradient of a non-leaf tensor in its `.grad`."""
     hooks_of(t._node).retained[t._slot] = weakref.ref(t)
     t._retained = True
 
@@ -360,7 +360,7 @@ def grad_dtype(t: Any) -> Any:
 
 
 def set_grad_dtype(t: Any, dtype: Any) -> None:
-    """Have backward leave gradients of another dtype in a leaf; None: of any dtype."""
+    """Set the dtype in which backward stores the gradient of a leaf; None: any."""
     if t._gradient is not None and dtype is not None and t._gradient._array.dtype != dtype:
         raise RuntimeError(
             f"Cannot set grad_dtype to '{dtypes.of(dtype).scalar_type}' because there is already a "

@@ -409,7 +409,7 @@ class Function:
 
 
 class InplaceFunction(Function):
-    """A Function as others; PyTorch keeps the name for old programs."""
+    """An old name of PyTorch's for a Function."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -457,7 +457,7 @@ def by_position(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 
 def apply_function(cls: Any, args: tuple[Any, ...], in_levels: bool = False) -> Any:
-    """One application; `in_levels`: the innermost one, on behalf of a transform."""
+    """Apply a Function once; `in_levels`: on behalf of a transform (function_transforms.py)."""
     ctx: BackwardFunction = cls._backward_cls()
     tensors = [a for a in args if isinstance(a, TensorBase)]
     for t in tensors:

@@ -79,7 +79,7 @@ def any_special(tensors: tuple[Any, ...]) -> int:
 def write_values(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
 ) -> Any:
-    """`write`, tangents aside."""
+    """`write` without forward mode: the value, the version and the history."""
     target = tensors[0]
     if not op.silent:
         refuse(target, False)
@@ -180,7 +180,7 @@ def write_at_once(
     arrays: list[Any],
     mask: int,
 ) -> Any:
-    """`write_values`, refusals done, for an op that can change memory where it lies.
+    """The rest of `write_values` for an op whose kernel can change the target directly.
 
     `mask`: the tensors that need a gradient, if the write is recorded.
     """
@@ -202,7 +202,7 @@ def write_at_once(
 
 
 def widens(destination: Any, arrays: list[Any]) -> bool:
-    """Whether the result would have another shape than the destination, or none."""
+    """Whether the arguments broadcast to another shape than the destination's, or to none."""
     shape = destination.shape
     if all([not isinstance(x, ndarray) or x.shape == shape for x in arrays]):
         return False
@@ -232,7 +232,7 @@ def discards(source: Any, destination: Any) -> bool:
 
 
 def store(destination: Any, value: Any) -> None:
-    """Write, without NumPy's warnings about values that the dtype cannot hold."""
+    """Assign values to an array without NumPy's warnings about those that its dtype cannot hold."""
     if type(destination) is STATE.device_type:
         devices.DEVICE.backend.assign(destination, devices.storable(destination, value))
     elif isinstance(value, ndarray) and value.dtype is destination.dtype:
@@ -344,7 +344,7 @@ def overwrite(
 
 
 def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
-    """Let a tensor itself become a view of its memory (`t_`, `squeeze_` …): counted as a write."""
+    """Turn a tensor into a view of its memory in place (`t_`, `squeeze_` …): counts as a write."""
     if BATCHES and batched.is_batched(target):
         batched.replace(target, apply(op, (target,), attrs))
         return target
@@ -471,7 +471,7 @@ def matches(x: Any, destination: Any) -> bool:
 
 
 def meets(x: Any, destination: Any) -> bool:
-    """Whether two dense arrays share some memory."""
+    """Whether two dense arrays overlap in memory."""
     if x is destination:
         return True
     if x.base is None and destination.base is None or not x.size or not destination.size:

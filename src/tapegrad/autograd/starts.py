@@ -43,7 +43,7 @@ def is_root(value: Any) -> bool:
 
 
 def is_valueless(root: Any) -> bool:
-    """Whether a pass starts on the device meta: ops on its tensors know what to do."""
+    """Whether a root is on the device meta: the pass then runs ops on tensors, not arrays."""
     return isinstance(root, TensorBase) and type(root._array) is STATE.meta_type is not None
 
 
@@ -215,7 +215,7 @@ def pass_from(
     captures: dict[Node, list[tuple[int, int]]] | None = None,
     observer: Any = None,
 ) -> Pass:
-    """The pass that begins at `starts`: of the class for where their gradients are."""
+    """The pass that begins at `starts`; its class depends on where their gradients are."""
     # The line, root and time of the pass, for the error about a second one (E02).
     caller: Any = None
     frame = user_frame(CALLER)

@@ -67,7 +67,7 @@ def rebase(target: Any, node: Node) -> None:
 
 
 def move_retained(target: Any, node: Node, slot: int) -> None:
-    """The gradient that retain_grad shows is that of the new value."""
+    """Make retain_grad of a tensor follow its new history: it shows the new value's gradient."""
     if target._node is not None and target._node._hooks is not None:
         target._node._hooks.retained.pop(target._slot, None)
     hooks_of(node).retained[slot] = weakref.ref(target)
@@ -137,7 +137,7 @@ def look_again(target: Any) -> None:
 
 
 def regenerate(target: Any, view: View) -> None:
-    """The history of a view, made again from the base's: one as_strided, or its recipe."""
+    """Re-make the history of a view from its base's: by one as_strided, or by its recipe."""
     if ACTIVE.modes:
         with modes_set_to(()):  # the op ran long ago
             made = replay(target, view)

@@ -29,5 +29,5 @@ class PythonFiles(MetaPathFinder):
 
 
 def prefer() -> None:
-    """Import what comes from now on from Python files."""
+    """Make all later imports of this package take Python files."""
     sys.meta_path.insert(0, PythonFiles())
