@@ -293,6 +293,7 @@ def test_several_ints_for_a_tuple():
     t = torch.zeros(1, 4, 2, 1)
     assert t.squeeze(0, 3).shape == (4, 2) and t.clone().squeeze_(0, 1, 3).shape == (4, 2)
     assert [part.shape[1] for part in t.hsplit(1, 2)] == [1, 1, 2]
+    assert t.count_nonzero(0, 1).shape == (2, 1)
     assert len(t.vsplit(1, 1)) == 3 and len(t[:, 0].dsplit(0, 1)) == 3
     with pytest.raises(TypeError):
         torch.squeeze(t, 0, 3)
