@@ -30,6 +30,7 @@ from ..errors import (
     of_tensors,
 )
 from ..ops import ON_DEMAND, files_of, load
+from ..ops.block.checks import invalid_call
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
@@ -100,6 +101,8 @@ def check_flags(
     ending: str = "",
 ) -> None:
     """Refuse a flag that is neither True nor False, if PyTorch does: `upper="no"` would be true."""
+    if len(args) > 1 and api.keywords_only_with in kwargs:
+        raise invalid_call(api.spoken + ending, *args[method:], **kwargs)
     for position, name, types in flags:
         value = args[position] if position < len(args) else kwargs.get(name)
         if type(value) not in types or (type(value) is int and not -LARGE < value < LARGE):
@@ -136,7 +139,13 @@ def make_function(api: Api) -> Callable[..., Any]:
             if "out" in kwargs and not own_out:
                 out = kwargs.pop("out")
                 if out is not None:
-                    return write_outputs(api.spoken, out, call, args, kwargs, api)
+                    try:
+                        return write_outputs(api.spoken, out, call, args, kwargs, api)
+                    except TypeError:
+                        today = todays_form(api, args, kwargs, False)
+                        if today is None:
+                            raise
+                    return function(*today[0], **today[1], out=out)
         try:
             if len(args) > most:
                 raise TypeError
@@ -160,7 +169,7 @@ def make_function(api: Api) -> Callable[..., Any]:
             refuse_kinds(api, error, args, kwargs)
             explain_call(error, api.name, api.parameters, args, kwargs)
             raise
-        return answered(api, function, reason, args, kwargs)
+        return answered(api, function, reason, args, kwargs, False)
 
     return named(function, api.name, api.doc, "tapegrad", call)
 
@@ -224,7 +233,7 @@ def make_method(api: Api) -> Callable[..., Any]:
                 prefer_refusal(self, error)
             explain_call(error, api.name, api.parameters, (self, *args), kwargs)
             raise
-        return answered(api, method, reason, (self, *args), kwargs)
+        return answered(api, method, reason, (self, *args), kwargs, True)
 
     return named(method, api.name, api.doc, "tapegrad.Tensor", call)
 
@@ -236,14 +245,19 @@ def wants_to_create(args: tuple[Any, ...]) -> bool:
     return False
 
 
-def answered(api: Api, function: Any, reason: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
+def answered(
+    api: Api, function: Any, reason: Exception, args: Any, kwargs: dict[str, Any], method: bool
+) -> Any:
     """The call in today's form if it was in an old one; else what an argument with
     `__torch_function__` that is no tensor says; else the error."""
     from ..overrides import ask_foreign
 
-    today = todays_form(api, args, kwargs)
+    today = todays_form(api, args, kwargs, method)
     if today is not None:
         return function(*today[0], **today[1])
+    if method and api.spread_ints and len(args) > 2 and not kwargs:
+        if all([type(a) is int for a in args[1:]]):
+            return function(args[0], args[1:])
     found = ask_foreign(function, args, kwargs)
     if found is NotImplemented:
         explain_call(reason, api.name, api.parameters, args, kwargs)
@@ -251,7 +265,7 @@ def answered(api: Api, function: Any, reason: Exception, args: Any, kwargs: dict
     return found
 
 
-def todays_form(api: Api, args: Any, kwargs: dict[str, Any]) -> Any:
+def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> Any:
     """The arguments of an old call `add(input, alpha, other)`, `addmm(beta, input, alpha, …)` in
     today's form, where such numbers are keywords; None if this is no such call."""
     known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
@@ -260,19 +274,30 @@ def todays_form(api: Api, args: Any, kwargs: dict[str, Any]) -> Any:
         return None
     tensors = [a for a in args if isinstance(a, TensorBase)]
     numbers = [a for a in args if isinstance(a, (int, float, complex))]
-    fits = len(tensors) == len(known) - len(names) and 0 < len(numbers) <= len(names)
-    if not fits or len(tensors) + len(numbers) < len(args) or args[-1] is not tensors[-1]:
+    if len(tensors) != len(known) - len(names) or len(tensors) + len(numbers) < len(args):
+        return None
+    # `beta` comes before the input, which is in front of the others in a method.
+    before = not method and "beta" in names
+    written = "".join(["T" if isinstance(a, TensorBase) else "n" for a in args])
+    orders = [names[:1], names[:2]] if "beta" in names else [names]
+    for given in orders:
+        head = "nT" if before else "Tn"
+        pattern = (head + "n" * (len(given) - 1)).ljust(len(given) + len(tensors), "T")
+        if written == pattern:
+            break
+    else:
         return None
     if not OLD_FORMS_MET:
         OLD_FORMS_MET.append(api.name)
-        left = iter(names)
+        left = iter(given)
         order = ["Tensor" if isinstance(a, TensorBase) else next(left) for a in args]
         warn(
-            f"This overload of {api.spoken} is deprecated: the numbers among its arguments "
-            f"({', '.join(order)}) are keywords now: {', '.join([f'{n}=' for n in names])}",
+            f"This overload of {api.spoken} is deprecated:\n"
+            f"the numbers among its arguments ({', '.join(order)}) are keywords now: "
+            f"{', '.join([f'{n}=' for n in given])}",
             UserWarning,
         )
-    return tensors, {**kwargs, **dict(zip(names, numbers, strict=False))}
+    return tensors, {**kwargs, **dict(zip(given, numbers, strict=True))}
 
 
 OLD_FORMS_MET: list[str] = []  # PyTorch warns of the first one in a process
@@ -315,7 +340,7 @@ def make_inplace(api: Api) -> Callable[..., Any]:
                 prefer_refusal(self, error)
             explain_call(error, f"{api.name}_", api.parameters, (self, *args), kwargs)
             raise
-        return answered(api, method, reason, (self, *args), kwargs)
+        return answered(api, method, reason, (self, *args), kwargs, True)
 
     return named(
         method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}", "tapegrad.Tensor"
