@@ -52,6 +52,8 @@ NUMPY_NAMES = {
 def tidy(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments with NumPy's spellings replaced by PyTorch's."""
     parameters = api.parameters
+    if all([name in parameters for name in kwargs]):
+        return kwargs
     for name, ours in NUMPY_NAMES.items():
         if name in kwargs and ours in parameters and name not in parameters:
             kwargs[ours] = kwargs.pop(name)
@@ -92,6 +94,11 @@ def flags_of(api: Api) -> list[tuple[int, str, frozenset[type]]]:
     return sorted(flags, key=lambda flag: flag[0])
 
 
+def plain_arguments(most: int, flags: list[tuple[int, str, frozenset[type]]]) -> int:
+    """How many positional arguments a call may have before one of them is checked: no flags yet."""
+    return min(most, flags[0][0]) if flags else most
+
+
 def check_flags(
     api: Api,
     flags: list[tuple[int, str, frozenset[type]]],
@@ -130,6 +137,7 @@ def make_function(api: Api) -> Callable[..., Any]:
     likes = api.name.endswith("_like")
     asks = api.name not in NOT_ASKED
     flags = flags_of(api)
+    plain = plain_arguments(most, flags)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if WATCHED and asks and is_watched(args, kwargs):
@@ -147,9 +155,9 @@ def make_function(api: Api) -> Callable[..., Any]:
                             raise
                     return function(*today[0], **today[1], out=out)
         try:
-            if len(args) > most:
-                raise TypeError
-            if flags and (kwargs or len(args) > flags[0][0]):
+            if kwargs or len(args) > plain:
+                if len(args) > most:
+                    raise TypeError
                 check_flags(api, flags, args, kwargs, False)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, args, kwargs)
@@ -158,7 +166,7 @@ def make_function(api: Api) -> Callable[..., Any]:
             if places and (STATE.elsewhere or "device" in kwargs):
                 check_dtype(api, kwargs)
                 return GPU.created(api, call, args, kwargs)
-            return call(*args, **kwargs)
+            return call(*args, **kwargs) if kwargs else call(*args)
         except TypeError as error:
             reason: Exception = explain(api, error, args, kwargs)
         except AttributeError as error:
@@ -200,6 +208,7 @@ def make_method(api: Api) -> Callable[..., Any]:
     casts = api.autocast is not None
     places = "device" in api.parameters and api.name.startswith("new_")
     flags = flags_of(api)
+    plain = plain_arguments(most + 1, flags) - 1
     takes_numbers = api.inplace  # elementwise functions, mostly, in which a number may come first
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -210,9 +219,9 @@ def make_method(api: Api) -> Callable[..., Any]:
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
-            if len(args) > most:
-                raise TypeError
-            if flags and (kwargs or len(args) >= flags[0][0]):
+            if kwargs or len(args) > plain:
+                if len(args) > most:
+                    raise TypeError
                 check_flags(api, flags, (self, *args), kwargs, True)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, (self, *args), kwargs)
@@ -220,7 +229,7 @@ def make_method(api: Api) -> Callable[..., Any]:
                 return DISPATCHED.created(api, call, (self, *args), kwargs)
             if places and STATE.elsewhere:
                 return GPU.created(api, call, (self, *args), kwargs)
-            return call(self, *args, **kwargs)
+            return call(self, *args, **kwargs) if kwargs else call(self, *args)
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True)
         except AttributeError as error:
@@ -318,6 +327,7 @@ INTERPRETERS.ask_foreign = foreign
 def make_inplace(api: Api) -> Callable[..., Any]:
     call = api.call
     flags = flags_of(api)
+    plain = plain_arguments(ANY_NUMBER, flags) - 1
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
@@ -325,7 +335,7 @@ def make_inplace(api: Api) -> Callable[..., Any]:
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
-            if flags and (kwargs or len(args) >= flags[0][0]):
+            if kwargs or len(args) > plain:
                 check_flags(api, flags, (self, *args), kwargs, True, "_")
             return call(self, *args, **kwargs, run=write)
         except TypeError as error:
