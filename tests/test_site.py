@@ -168,7 +168,7 @@ def test_every_name_gets_a_page_of_its_own(tmp_path):
     (folder / "part.html").write_text(
         "<title>torch: Part - tapegrad</title><nav>menu</nav>"
         f'<article role="main" id="x"><section><h1>torch: Part<a class="headerlink" '
-        f'href="#p">¶</a></h1>{body}</section></article>'
+        f'href="#x">¶</a></h1>{body}</section></article>'
     )
     (tmp_path / "page.html").write_text('<a href="reference/part.html#torch.exp">exp</a>')
     name_pages.rewrite_links(tmp_path, name_pages.move_entries(folder))
