@@ -227,6 +227,28 @@ def test_traces_are_written(tmp_path):
     assert json.loads(gzip.decompress(packed.read_bytes()))["traceEvents"][1]["dur"] > 0
 
 
+def test_profiles_name_draws_and_steps_of_optimizers():
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    with torch.profiler.profile(record_shapes=True) as prof:
+        torch.rand(2), torch.randn(3), torch.randint(9, (2,)), torch.randperm(3)
+        torch.empty(2).uniform_(), torch.empty(2).normal_(), torch.empty(2).exponential_()
+        torch.multinomial(torch.ones(3), 2), torch.normal(0.0, 1.0, (2,))
+        optimizer.zero_grad()
+        w.sum().backward()
+        optimizer.step()
+    draws = "rand randn randint randperm uniform_ normal_ exponential_ multinomial normal".split()
+    seen = [event.key for event in prof.events()]
+    assert seen[:9] == [f"aten::{name}" for name in draws]
+    assert {"Optimizer.zero_grad#SGD.zero_grad", "Optimizer.step#SGD.step"} <= set(seen)
+    shapes = [event.input_shapes for event in prof.events()[4:7]]
+    assert shapes == [[[2]], [[2]], [[2]]]
+    with torch.profiler.profile() as prof, pytest.raises(RuntimeError):
+        torch.empty(2).uniform_(2, 1)
+    torch.rand(1)
+    assert [event.key for event in prof.events()] == ["aten::uniform_"]
+
+
 # --- processes -------------------------------------------------------------------------------
 
 
