@@ -30,12 +30,20 @@ from ..errors import (
     of_tensors,
 )
 from ..ops import ON_DEMAND, files_of, load
+from ..ops.block.checks import invalid_call
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
 from ..ops.block.public import public
 from . import removed_names
-from .refusals import explain, no_tensor, positional_limit, refuse_kinds, wrong_kinds
+from .refusals import (
+    ANY_NUMBER,
+    explain,
+    no_tensor,
+    positional_limit,
+    refuse_kinds,
+    wrong_kinds,
+)
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -51,6 +59,8 @@ NUMPY_NAMES = {
 def tidy(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments with NumPy's spellings replaced by PyTorch's."""
     parameters = api.parameters
+    if all([name in parameters for name in kwargs]):
+        return kwargs
     for name, ours in NUMPY_NAMES.items():
         if name in kwargs and ours in parameters and name not in parameters:
             kwargs[ours] = kwargs.pop(name)
@@ -91,6 +101,11 @@ def flags_of(api: Api) -> list[tuple[int, str, frozenset[type]]]:
     return sorted(flags, key=lambda flag: flag[0])
 
 
+def plain_arguments(most: int, flags: list[tuple[int, str, frozenset[type]]]) -> int:
+    """How many positional arguments a call may have before one of them is checked: no flags yet."""
+    return min(most, flags[0][0]) if flags else most
+
+
 def check_flags(
     api: Api,
     flags: list[tuple[int, str, frozenset[type]]],
@@ -100,6 +115,8 @@ def check_flags(
     ending: str = "",
 ) -> None:
     """Refuse a flag that is neither True nor False, if PyTorch does: `upper="no"` would be true."""
+    if len(args) > 1 and api.keywords_only_with in kwargs:
+        raise invalid_call(api.spoken + ending, *args[method:], **kwargs)
     for position, name, types in flags:
         value = args[position] if position < len(args) else kwargs.get(name)
         if type(value) not in types or (type(value) is int and not -LARGE < value < LARGE):
@@ -127,6 +144,7 @@ def make_function(api: Api) -> Callable[..., Any]:
     likes = api.name.endswith("_like")
     asks = api.name not in NOT_ASKED
     flags = flags_of(api)
+    plain = plain_arguments(most, flags)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if WATCHED and asks and is_watched(args, kwargs):
@@ -136,11 +154,17 @@ def make_function(api: Api) -> Callable[..., Any]:
             if "out" in kwargs and not own_out:
                 out = kwargs.pop("out")
                 if out is not None:
-                    return write_outputs(api.spoken, out, call, args, kwargs, api)
+                    try:
+                        return write_outputs(api.spoken, out, call, args, kwargs, api)
+                    except TypeError:
+                        today = todays_form(api, args, kwargs, False)
+                        if today is None:
+                            raise
+                    return function(*today[0], **today[1], out=out)
         try:
-            if len(args) > most:
-                raise TypeError
-            if flags and (kwargs or len(args) > flags[0][0]):
+            if kwargs or len(args) > plain:
+                if len(args) > most:
+                    raise TypeError
                 check_flags(api, flags, args, kwargs, False)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, args, kwargs)
@@ -149,7 +173,7 @@ def make_function(api: Api) -> Callable[..., Any]:
             if places and (STATE.elsewhere or "device" in kwargs):
                 check_dtype(api, kwargs)
                 return GPU.created(api, call, args, kwargs)
-            return call(*args, **kwargs)
+            return call(*args, **kwargs) if kwargs else call(*args)
         except TypeError as error:
             reason: Exception = explain(api, error, args, kwargs)
         except AttributeError as error:
@@ -160,7 +184,7 @@ def make_function(api: Api) -> Callable[..., Any]:
             refuse_kinds(api, error, args, kwargs)
             explain_call(error, api.name, api.parameters, args, kwargs)
             raise
-        return answered(api, function, reason, args, kwargs)
+        return answered(api, function, reason, args, kwargs, False)
 
     return named(function, api.name, api.doc, "tapegrad", call)
 
@@ -191,6 +215,7 @@ def make_method(api: Api) -> Callable[..., Any]:
     casts = api.autocast is not None
     places = "device" in api.parameters and api.name.startswith("new_")
     flags = flags_of(api)
+    plain = plain_arguments(most + 1, flags) - 1
     takes_numbers = api.inplace  # elementwise functions, mostly, in which a number may come first
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -201,9 +226,9 @@ def make_method(api: Api) -> Callable[..., Any]:
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
-            if len(args) > most:
-                raise TypeError
-            if flags and (kwargs or len(args) >= flags[0][0]):
+            if kwargs or len(args) > plain:
+                if len(args) > most:
+                    raise TypeError
                 check_flags(api, flags, (self, *args), kwargs, True)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, (self, *args), kwargs)
@@ -211,7 +236,7 @@ def make_method(api: Api) -> Callable[..., Any]:
                 return DISPATCHED.created(api, call, (self, *args), kwargs)
             if places and STATE.elsewhere:
                 return GPU.created(api, call, (self, *args), kwargs)
-            return call(self, *args, **kwargs)
+            return call(self, *args, **kwargs) if kwargs else call(self, *args)
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True)
         except AttributeError as error:
@@ -224,7 +249,7 @@ def make_method(api: Api) -> Callable[..., Any]:
                 prefer_refusal(self, error)
             explain_call(error, api.name, api.parameters, (self, *args), kwargs)
             raise
-        return answered(api, method, reason, (self, *args), kwargs)
+        return answered(api, method, reason, (self, *args), kwargs, True)
 
     return named(method, api.name, api.doc, "tapegrad.Tensor", call)
 
@@ -236,14 +261,19 @@ def wants_to_create(args: tuple[Any, ...]) -> bool:
     return False
 
 
-def answered(api: Api, function: Any, reason: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
+def answered(
+    api: Api, function: Any, reason: Exception, args: Any, kwargs: dict[str, Any], method: bool
+) -> Any:
     """The call in today's form if it was in an old one; else what an argument with
     `__torch_function__` that is no tensor says; else the error."""
     from ..overrides import ask_foreign
 
-    today = todays_form(api, args, kwargs)
+    today = todays_form(api, args, kwargs, method)
     if today is not None:
         return function(*today[0], **today[1])
+    if method and api.spread_ints and len(args) > 2 and not kwargs:
+        if all([type(a) is int for a in args[1:]]):
+            return function(args[0], args[1:])
     found = ask_foreign(function, args, kwargs)
     if found is NotImplemented:
         explain_call(reason, api.name, api.parameters, args, kwargs)
@@ -251,7 +281,7 @@ def answered(api: Api, function: Any, reason: Exception, args: Any, kwargs: dict
     return found
 
 
-def todays_form(api: Api, args: Any, kwargs: dict[str, Any]) -> Any:
+def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> Any:
     """The arguments of an old call `add(input, alpha, other)`, `addmm(beta, input, alpha, …)` in
     today's form, where such numbers are keywords; None if this is no such call."""
     known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
@@ -260,19 +290,30 @@ def todays_form(api: Api, args: Any, kwargs: dict[str, Any]) -> Any:
         return None
     tensors = [a for a in args if isinstance(a, TensorBase)]
     numbers = [a for a in args if isinstance(a, (int, float, complex))]
-    fits = len(tensors) == len(known) - len(names) and 0 < len(numbers) <= len(names)
-    if not fits or len(tensors) + len(numbers) < len(args) or args[-1] is not tensors[-1]:
+    if len(tensors) != len(known) - len(names) or len(tensors) + len(numbers) < len(args):
+        return None
+    # `beta` comes before the input, which is in front of the others in a method.
+    before = not method and "beta" in names
+    written = "".join(["T" if isinstance(a, TensorBase) else "n" for a in args])
+    orders = [names[:1], names[:2]] if "beta" in names else [names]
+    for given in orders:
+        head = "nT" if before else "Tn"
+        pattern = (head + "n" * (len(given) - 1)).ljust(len(given) + len(tensors), "T")
+        if written == pattern:
+            break
+    else:
         return None
     if not OLD_FORMS_MET:
         OLD_FORMS_MET.append(api.name)
-        left = iter(names)
+        left = iter(given)
         order = ["Tensor" if isinstance(a, TensorBase) else next(left) for a in args]
         warn(
-            f"This overload of {api.spoken} is deprecated: the numbers among its arguments "
-            f"({', '.join(order)}) are keywords now: {', '.join([f'{n}=' for n in names])}",
+            f"This overload of {api.spoken} is deprecated:\n"
+            f"the numbers among its arguments ({', '.join(order)}) are keywords now: "
+            f"{', '.join([f'{n}=' for n in given])}",
             UserWarning,
         )
-    return tensors, {**kwargs, **dict(zip(names, numbers, strict=False))}
+    return tensors, {**kwargs, **dict(zip(given, numbers, strict=True))}
 
 
 OLD_FORMS_MET: list[str] = []  # PyTorch warns of the first one in a process
@@ -293,6 +334,7 @@ INTERPRETERS.ask_foreign = foreign
 def make_inplace(api: Api) -> Callable[..., Any]:
     call = api.call
     flags = flags_of(api)
+    plain = plain_arguments(ANY_NUMBER, flags) - 1
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
@@ -300,7 +342,7 @@ def make_inplace(api: Api) -> Callable[..., Any]:
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
-            if flags and (kwargs or len(args) >= flags[0][0]):
+            if kwargs or len(args) > plain:
                 check_flags(api, flags, (self, *args), kwargs, True, "_")
             return call(self, *args, **kwargs, run=write)
         except TypeError as error:
@@ -315,7 +357,7 @@ def make_inplace(api: Api) -> Callable[..., Any]:
                 prefer_refusal(self, error)
             explain_call(error, f"{api.name}_", api.parameters, (self, *args), kwargs)
             raise
-        return answered(api, method, reason, (self, *args), kwargs)
+        return answered(api, method, reason, (self, *args), kwargs, True)
 
     return named(
         method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}", "tapegrad.Tensor"

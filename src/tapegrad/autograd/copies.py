@@ -21,7 +21,7 @@ from ..core.base import (
 from ..core.late_bound import ON_DEMAND
 from ..core.lazy_conj import memory_behind, plain, with_bits_of
 from ..core.modes import MODES
-from ..core.strides import address
+from ..core.strides import address, in_memory_order
 from ..core.subclass import overrides, stays_special
 from ..core.swapped_data import note_swap
 from ..core.transforms.batched import is_batched
@@ -119,7 +119,7 @@ def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
     if whole is array:
         return copied
     start = address(array) - address(whole)
-    flat = copied if copied.flags.c_contiguous else copied.T
+    flat = in_memory_order(copied)
     if start < 0 or not flat.flags.c_contiguous:
         return array.copy(order="K")
     if type(array) is STATE.device_type:

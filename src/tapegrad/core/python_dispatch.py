@@ -171,9 +171,10 @@ class Diversion:
     @staticmethod
     def take_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         tensors = Diversion.cast_operands(op, tensors)
-        # Subclasses, duals and batches come back as the tensors that they are made of.
-        if not (ACTIVE.modes or Diversion.is_watching()) or any(
-            [INTERPRETERS.is_made_of_others(t) for t in tensors]
+        # Modes of functions see the operands that a user wrote. Those of ops see them later, when
+        # subclasses, duals and batches come back as the tensors that they are made of.
+        if not Diversion.is_watching() and (
+            not ACTIVE.modes or any([INTERPRETERS.is_made_of_others(t) for t in tensors])
         ):
             return tensors
         carrier: Any = blank(_Carrier.cls)

@@ -401,6 +401,8 @@ class Tensor(Operators):
             special = self._special
         except AttributeError as error:
             raise errors.unbound_call(error, "detach", self) from None
+        if special and not isinstance(self, TensorBase):  # `Tensor.detach(Tensor)`: a descriptor
+            raise errors.no_method("detach", self)
         if special and batched.is_batched(self):
             return batched.through(Tensor.detach, self)
         if (special or STATE.modes_on) and python_dispatch.is_asked(self):

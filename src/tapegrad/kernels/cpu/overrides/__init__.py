@@ -38,6 +38,15 @@ MODULES: dict[str, tuple[str, ...]] = {
         *("max_pool2d", "max_pool2d_with_indices", "max_pool_indices", "max_pool2d_backward"),
         *("avg_pool2d", "avg_pool2d_backward"),
     ),
+    "windows": (
+        *("max_pool3d", "max_pool3d_with_indices", "max_pool3d_backward"),
+        *("adaptive_max_pool2d", "adaptive_max_pool2d_backward"),
+        *("adaptive_max_pool3d", "adaptive_max_pool3d_backward"),
+        *("fractional_max_pool2d_backward", "fractional_max_pool3d_backward"),
+        *("avg_pool3d", "avg_pool3d_backward"),
+        *("adaptive_avg_pool2d", "adaptive_avg_pool2d_backward"),
+        *("adaptive_avg_pool3d", "adaptive_avg_pool3d_backward"),
+    ),
     "norms": (
         "native_layer_norm",
         "native_layer_norm_backward",
