@@ -1,4 +1,4 @@
-"""What became of a compiled function, in words: `tapegrad.compile.explain(f)`."""
+"""`tapegrad.compile.explain(f)`: the recordings of a compiled function, described in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNITS = ((1e-3, 1e3, "ms"), (0.0, 1e6, "µs"))
 
 
 class Explanation(str):
-    """What became of a compiled function, in words; `graph()` draws a recording."""
+    """The description of a compiled function's recordings; `graph()` draws one."""
 
     compiled: Compiled
 
@@ -120,7 +120,7 @@ def spell_key(recording: Recording) -> str:
 
 
 def spell_same(value: Any) -> str:
-    """An argument that only fits itself."""
+    """Describe an argument that is compared by identity."""
     if not isinstance(value, TensorBase):
         return f"a {type(value).__name__}"
     return "a tensor that requires grad" if value._wants_grad else "this very tensor"
@@ -176,7 +176,7 @@ def spell_kernels(segment: Segment) -> list[str]:
 
 
 def spell_memory(recording: Recording) -> str:
-    """What the values of a call take, and what sharing places saves."""
+    """The memory of a call's values, and how much sharing it saves."""
     plan: Any = recording.plan
     block = 0 if plan.block is None else plan.block.nbytes
     size = block + sum([array.nbytes for array in recording.memory.values()])
