@@ -180,9 +180,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex, np.generic))
 
 
-def invalid_call(function: str, *arguments: Any) -> TypeError:
+def spoken_kind(value: Any) -> str:
+    return "Tensor" if isinstance(value, TensorBase) else type(value).__name__
+
+
+def invalid_call(function: str, *arguments: Any, **named: Any) -> TypeError:
     """No signature of `function` takes these arguments."""
-    kinds = ["Tensor" if isinstance(a, TensorBase) else type(a).__name__ for a in arguments]
+    kinds = [spoken_kind(a) for a in arguments]
+    kinds += [f"{name}={spoken_kind(a)}" for name, a in named.items()]
     return TypeError(
         f"{function}() received an invalid combination of arguments - got ({', '.join(kinds)}), "
         "but expected one of:"

@@ -304,7 +304,6 @@ def most_marked(mask: Any, shape: tuple[int, ...]) -> int:
 # ---------------------------------------------------------------------- flat positions
 
 
-@looks_at_values
 def check_flat_index(function: str, index: Any) -> None:
     """Refuse an index of `take` or `put_` that is not a tensor of int64."""
     if not isinstance(index, TensorBase):
@@ -315,6 +314,7 @@ def check_flat_index(function: str, index: Any) -> None:
         )
 
 
+@looks_at_values
 def check_flat_range(refused_if_empty: str, input: Any, index: Any) -> None:
     """Refuse positions that the flattened tensor does not have."""
     x, size = known_values(index), input._array.size
