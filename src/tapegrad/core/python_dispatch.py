@@ -353,6 +353,3 @@ def ask_about(name: str, args: tuple[Any, ...], run: Callable[..., Any], **kwarg
     """A function that is no op, by its name in PyTorch; `run(*args)` is what happens otherwise."""
     overload = DISPATCHED.overload(name)
     return ask_anyone(Call(overload, args, kwargs, lambda args, kwargs: run(*args)))
-
-
-INTERPRETERS.is_watching = Diversion.is_watching
