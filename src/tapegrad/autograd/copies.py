@@ -184,7 +184,7 @@ def rebuild_on_meta(
 def rebuild_of_values(
     cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], special: int
 ) -> Any:
-    """`rebuild`, with the dtype that everybody knows: NumPy unpickles one that is equal to it."""
+    """`rebuild` with NumPy's own dtype object: unpickling makes an equal one, `is` would fail."""
     if type(array) is np.ndarray:
         known = dtypes.of(array.dtype).np
         array = array if array.dtype is known else array.view(known)

@@ -14,7 +14,7 @@ I64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
 
 def formula(op: Any, reference: Any) -> Any:
-    """The kernel of an elementwise op; what it cannot do is left to the reference."""
+    """The kernel of an elementwise op, with the reference as fallback."""
     otherwise = Otherwise(op, reference)
     otherwise.formula = KERNELS.Formula(Traces(op).forward, otherwise, op.width)
     return otherwise.formula
@@ -133,7 +133,7 @@ def on_tape(op: Any, args: tuple[Any, ...]) -> Any:
 
 
 class Without:
-    """An op, or its reference, that is not given some of its tensors: None is in their places."""
+    """A call of an op without its optional tensors, which passes None in their places."""
 
     __slots__ = ("missing", "whole", "width")
 

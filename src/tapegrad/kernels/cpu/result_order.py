@@ -62,7 +62,7 @@ def order_of_result(*layouts: tuple[Any, Any]) -> list[int]:
 
 
 def lines_of(own: Any, strides: Any, shape: tuple[int, ...]) -> list[int]:
-    """The steps of an array along the dimensions of a shape that it is broadcast to."""
+    """The absolute strides of an array broadcast to a shape: 0 along dimensions that repeat."""
     ahead = len(shape) - len(own)
     steps = zip(strides, own, shape[ahead:], strict=True)
     return [0] * ahead + [0 if n == 1 and n != wanted else abs(step) for step, n, wanted in steps]

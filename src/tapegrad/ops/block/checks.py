@@ -142,6 +142,20 @@ def only_bool(function: str, argument: str, position: int, value: Any) -> None:
         )
 
 
+def as_float(function: str, argument: str, position: int, value: Any) -> float:
+    """A real number; NumPy's and tensors of one number without history are fine."""
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, np.number) and not isinstance(value, np.complexfloating):
+        return float(value)
+    if isinstance(value, TensorBase) and not value._wants_grad and value._array.ndim == 0:
+        return float(value.item())  # type: ignore[attr-defined]
+    raise TypeError(
+        f"{function}(): argument '{argument}' (position {position}) must be float, "
+        f"not {type(value).__name__}"
+    )
+
+
 def no_size(value: Any, text: str) -> Exception:
     """The error for what is no size: of a bool tensor PyTorch says something else."""
     if isinstance(value, TensorBase) and value._array.dtype.kind == "b" and value._array.size == 1:

@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import tapegrad as tg
-
-from . import dtypes
-from ._serialization.storage_bytes import brief
-from .api.tensor.conversion import TypedStorage, UntypedStorage
-from .core.base import wrap
-from .core.devices import xp_of
-from .core.lazy_conj import with_bits
-from .core.modes import MODES
-from .core.strides import as_bytes, strided
+from tapegrad import dtypes
+from tapegrad._serialization.storage_bytes import brief
+from tapegrad.api.tensor.conversion import TypedStorage, UntypedStorage
+from tapegrad.core.base import wrap
+from tapegrad.core.devices import xp_of
+from tapegrad.core.lazy_conj import with_bits
+from tapegrad.core.modes import MODES
+from tapegrad.core.strides import as_bytes, strided
 
 LIMIT = 2**62
 
