@@ -111,7 +111,7 @@ HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
 
 def override(name: str, reference: Any) -> Any:
-    """The kernel that takes the place of `reference` for the op `name`; None: there is none."""
+    """The kernel for the op `name`, with `reference` as its fallback; None: there is none."""
     home = HOME.get(name)
     if home is None:
         return None
@@ -119,7 +119,7 @@ def override(name: str, reference: Any) -> Any:
 
 
 def override_into(name: str, reference: Any) -> Any:
-    """What changes an array in place for the op `name`: by a kernel, else `reference` itself."""
+    """The in-place kernel for the op `name`; `reference` if there is none."""
     home = HOME.get(name)
     if home is None:
         return reference
