@@ -40,7 +40,7 @@ def show() -> str:
     """A human-readable description of the build, as a string.
 
     >>> print(tapegrad.__config__.show())  # doctest: +SKIP
-    tapegrad 0.1.0
+    tapegrad 0.1.0 (PyTorch 2.13.0)
       build: pure Python
       kernels: NumPy alone (not built)
       Python: CPython 3.11.7 on Linux x86_64
@@ -58,9 +58,10 @@ def show() -> str:
         build = ["  build: compiled with mypyc, and run as pure Python (TAPEGRAD_PURE=1)"]
     else:
         build = ["  build: pure Python"]
+    theirs, _, own = tapegrad.__version__.partition("+tapegrad.")
     python = f"{platform.python_implementation()} {platform.python_version()}"
     lines = [
-        f"tapegrad {tapegrad.__version__}",
+        f"tapegrad {own} (PyTorch {theirs})",
         *build,
         f"  kernels: {native_kernels()}",
         f"  Python: {python} on {platform.system()} {platform.machine()}",
