@@ -36,7 +36,7 @@ from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
 from ..ops.block.public import public
 from . import removed_names
-from .refusals import explain, no_tensor, positional_limit, refuse_kinds, wrong_kinds
+from .refusals import ANY_NUMBER, explain, no_tensor, positional_limit, refuse_kinds, wrong_kinds
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
