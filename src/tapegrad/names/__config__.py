@@ -46,9 +46,12 @@ def show() -> str:
       Python: CPython 3.11.7 on Linux x86_64
       NumPy: 2.4.6
     """
+    import textwrap
+
     import numpy
 
     import tapegrad
+    from tapegrad.kernels.cpu import way_to_be_faster
 
     if is_compiled():
         modules = compiled_modules()
@@ -67,6 +70,8 @@ def show() -> str:
         f"  Python: {python} on {platform.system()} {platform.machine()}",
         f"  NumPy: {numpy.__version__}",
     ]
+    if faster := way_to_be_faster():
+        lines += ["", *textwrap.wrap(f"Note: {faster}", 100)]
     return "\n".join(lines) + "\n"
 
 
