@@ -36,8 +36,6 @@ def test_the_engine_can_be_stepped_into():
 
 WALKS = """
 import sys
-
-import tapegrad as torch
 import tapegrad
 
 x, w = [tapegrad.ones(3, requires_grad=True) for _ in range(2)]
