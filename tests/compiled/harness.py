@@ -73,15 +73,20 @@ class Registered:
 trap = Registered()
 
 
-def frozen(value: Any) -> Any:
-    """A value as it is now: later writes do not reach it."""
+def frozen(value: Any, counts: bool = True) -> Any:
+    """A value as it is now: later writes do not reach it. `counts`: with the version of a tensor.
+
+    Those of gradients are left out: a pass that begins in a piece may end with one copy more.
+    """
     if isinstance(value, T.Tensor):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             grad = value.grad
         kind = type(value).__name__, str(value.dtype), tuple(value.shape), value.requires_grad
+        version = value._version if counts and not value.is_inference() else None
+        kind = *kind, value.is_inference(), version
         dense = value.detach().to_dense() if value.is_sparse else value.detach()
-        return ("tensor", *kind, np.array(dense.resolve_conj().numpy()), frozen(grad))
+        return ("tensor", *kind, np.array(dense.resolve_conj().numpy()), frozen(grad, False))
     if isinstance(value, np.ndarray):
         return ("array", str(value.dtype), value.shape, value.copy())
     if isinstance(value, dict):

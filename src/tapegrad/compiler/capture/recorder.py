@@ -701,13 +701,9 @@ class Recorder(OpMode):
         }
 
     def without_history(self, value: Any) -> Any:
-        """Tensors of this call replaced by others with the same memory and version."""
+        """Tensors of this call replaced by others with the same memory."""
         if isinstance(value, TensorBase):
-            if not self.is_made(value._array):
-                return value
-            alias = wrap(value._array)
-            alias._cell = value._version_cell()
-            return alias
+            return wrap(value._array) if self.is_made(value._array) else value
         if isinstance(value, (list, tuple)):
             made = [self.without_history(v) for v in value]
             return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)

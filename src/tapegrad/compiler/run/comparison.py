@@ -108,7 +108,7 @@ class Comparison:
             before.keep_object(owner)
         for t in known.written:
             before.keep(t)
-        for t, array, _ in recording.gradients_before:
+        for t, array in recording.gradients_before:
             if array is not None and t._gradient is not None:
                 before.look(t._gradient)
                 before.keep(t._gradient)
@@ -242,16 +242,22 @@ def is_leaf(t: Any) -> bool:
 def expected_of(result: Any) -> Any:
     """What tells a result of a replay from others, without its memory."""
     if type(result) is Result:
-        return Print(result._array), result._wants_grad
+        return Print(result._array), result._wants_grad, counted(result.cell)
     return now(result)
+
+
+def counted(cell: Any) -> tuple[int, bool]:
+    """What can be seen of a version cell: writes, and whether it is an inference tensor's."""
+    return (0, False) if cell is None else (cell.n, cell.inference)
 
 
 def is_as_expected(found: Any, expected: Any) -> bool:
     if type(expected) is tuple and expected and type(expected[0]) is Print:
-        mark, wants_grad = expected
+        mark, *others = expected
         if not isinstance(found, TensorBase) or found._special:
             return False
-        return found._wants_grad is wants_grad and is_same_as(found._array, mark)
+        told = [found._wants_grad, counted(found._cell)]
+        return told == others and is_same_as(found._array, mark)
     if is_tensor(expected):
         return found is expected
     return not is_tensor(found) and is_same_result(expected, found)
