@@ -321,6 +321,8 @@ class Tensor(Operators):
 
     @data.setter
     def data(self, value: Any) -> None:
+        if STATE.modes_on and getattr(value, "_array", None) is not self._array:
+            python_dispatch.asked_about(self, "data")
         copies.assign_data(self, value)
 
     @property

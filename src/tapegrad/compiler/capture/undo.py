@@ -199,10 +199,9 @@ class Snapshots:
         return done
 
     def counts(self) -> list[int]:
-        """How many writes are counted into leaves, their gradients, and states of optimizers."""
+        """How many writes are counted into leaves, and into their gradients."""
         found = [t for t, _ in self.gradients]
         found += [t._gradient for t in found if t._gradient is not None]
-        found += [t for owner, _ in self.objects.values() for t in tensors_of(owner)]
         return [0 if t._cell is None else t._cell.n for t in found]
 
     def keep_again(self) -> None:

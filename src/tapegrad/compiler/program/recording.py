@@ -19,7 +19,15 @@ from ...ops.draws.generators import default_generator
 from ...utils import _pytree as pytree
 from ..backward.of_results import Call, Outside, Pattern
 from ..backward.upstream import BehindStep, history, is_history
-from ..capture.arguments import ANY_FLOAT, OVERLAP, SAME_AS, around, described
+from ..capture.arguments import (
+    ANY_FLOAT,
+    OVERLAP,
+    SAME_AS,
+    around,
+    array_of,
+    described,
+    is_array_input,
+)
 from ..capture.branches import Decision
 from ..capture.guards import Guards
 from ..capture.recorder import Recorder, at_the_same_place
@@ -28,6 +36,7 @@ from ..capture.undo import Reached, same_bits
 from ..plan.early_release import is_large, release
 from ..plan.memory_plan import Plan, gifts, hand_on, movable, owners_of, settle
 from ..plan.native_calls import Segment, in_segments
+from .listing import Packed
 from .rollback import Rollback
 from .steps import GradientStep, timed
 
@@ -78,6 +87,7 @@ class Recording:
         self.refusals = 0  # of values that the function itself takes
         self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
         self.rollback: Rollback | None = None
+        self.listing: Packed | None = None  # its program, for those who ask
         self.plan: Plan | None = None  # of what only kernels in C look at
         self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
         self.given: list[Any] = []  # those that were
@@ -110,7 +120,7 @@ class Recording:
         self.run_steps, self.gradient_steps, self.inputs, self.behind = [], [], [], []
         self.guards = self.known = None
         self.externals, self.reachable = [], {}
-        self.outside = self.rollback = None
+        self.outside = self.rollback = self.listing = None
 
     def take(self, seen: Seen, keeps_all: bool) -> None:
         """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
@@ -162,6 +172,7 @@ class Recording:
         if keeps_all:
             self.all_steps = needed
             read += [array for step in needed for array in step.made]
+        self.listing = Packed(self, seen, needed)
         own = [r for i, r in enumerate(self.results) if i not in self.repeated]
         made = [r for r in own if type(r) is Result]
         kept = [*[r._array for r in made], *read]
@@ -232,6 +243,14 @@ class Recording:
                     if described(value, True) != part:
                         return False
                 continue
+            if part[0] is ndarray:
+                if not is_array_input(value) or (value.shape, value.dtype) != part[1:]:
+                    return False
+                owner = memory(value)
+                if id(owner) in reachable or id(owner) in owners:
+                    return False
+                owners.append(id(owner))
+                continue
             # `has_stand_in`, without a call.
             if type(value) is not cls or value._special or value.__dict__:
                 return False
@@ -264,8 +283,8 @@ class Recording:
         """Arguments in memory that the function can also reach: nothing may stand for them."""
         found = []
         for value, static in zip(values, self.inputs, strict=True):
-            if static is not None and isinstance(value, TensorBase):
-                array = value._array
+            if static is not None and isinstance(value, (TensorBase, np.ndarray)):
+                array = array_of(value)
                 if id(array if array.base is None else memory(array)) in self.reachable:
                     found.append(value)
         return found
@@ -341,7 +360,7 @@ class Recording:
             return
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
-                static._array[...] = value._array
+                static._array[...] = array_of(value)
         for i, argument in self.numbers.items():
             if not -LARGEST < values[i] < LARGEST:
                 raise NothingDone
