@@ -115,6 +115,45 @@ def test_versions_after_a_step(name: str, extra: Any, clear: str, norm: bool) ->
     assert versions(compile, name, extra, clear, norm) == expected
 
 
+GRADIENTS: dict[str, Callable[[Any], Any]] = {
+    "transposed": lambda w: (w.T * 2).sum(),
+    "expanded": lambda w: w.sum(),
+    "a_product_with_itself": lambda w: (w @ w).sum(),
+    "a_square": lambda w: (w * w).sum(),
+    "two_uses": lambda w: (w.sin() + w.cos()).sum(),
+    "three_uses": lambda w: (w.sin() + w.cos() + w.exp()).sum(),
+    "a_view": lambda w: (w.view(-1) * 2).sum(),
+    "rows": lambda w: (w[0] * w[1]).sum(),
+    "padded": lambda w: F.pad(w, (1, 1)).sin().sum(),
+    "tied": lambda w: F.linear(F.linear(w, w).tanh(), w.T).sum(),
+    "parts": lambda w: F.layer_norm(w, (3,), w[0], w[1]).sum(),
+    "a_number": lambda w: w[0, 0].sin() + w[0, 0].cos() + w[0, 0],
+    "nothing": lambda w: (w * 0).detach().sum() + w[1, 1],
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_versions_of_gradients(name: str) -> None:
+    """A pass adds into gradients that it owns and copies others: it counts these writes."""
+
+    def run(compile: Any) -> list[int]:
+        tg.manual_seed(0)
+        w = tg.randn(3, 3, requires_grad=True)
+
+        @compile
+        def step() -> None:
+            w.grad = None
+            GRADIENTS[name](w).backward()
+
+        found = []
+        for _ in range(CALLS):
+            step()
+            found.append(w.grad._version)
+        return found
+
+    assert run(tg.compile(fullgraph=True)) == run(lambda f: f)
+
+
 def written(x: Any) -> Any:
     h = (x * 2 + 1).sin()
     h.mul_(2)

@@ -63,37 +63,49 @@ class Program:
 
     def __str__(self) -> str:
         given = [i for i, v in enumerate(self.values) if v.origin and v.alias_of is None]
-        lines = [f"{f'%{i}':<5} {self.values[i]!s:<18} {self.values[i].origin}" for i in given]
-        lines += rows(self, self.steps, set(given))
-        lines.append(f"return {', '.join([f'%{i}' for i in self.results])}".rstrip())
+        lines = [row(f"%{i}", self.values[i], self.values[i].origin) for i in given]
+        told = set(given)
+        lines += rows(self, self.steps, told)
+        lines.append(f"return {named(self.results)}".rstrip())
         if self.backward:
-            lines += ["backward:", *rows(self, self.backward, set(given))]
+            lines += ["backward:", *rows(self, self.backward, told)]
         return "\n".join(lines)
+
+
+def named(values: tuple[int, ...]) -> str:
+    return ", ".join([f"%{i}" for i in values])
+
+
+def row(name: str, value: Any, said: str) -> str:
+    return f"{name:<5} {'' if value is None else str(value):<17} {said}".rstrip()
 
 
 def rows(program: Program, steps: tuple[Step, ...], told: set[int]) -> list[str]:
     """A line for each step, behind those of the views that it is the first to look at."""
-    lines = []
+    lines: list[str] = []
+    before = ""
     for step in steps:
+        if step.line and step.line != before:
+            before = step.line
+            lines.append(f"# {step.line}")
         for i in (*step.reads, *step.writes):
             base = program.values[i].alias_of
-            if base is not None and i not in told and (base in told or base not in step.writes):
-                lines.append(f"{f'%{i}':<5} {program.values[i]!s:<18} view of %{base}")
+            if base is not None and i not in told:
+                lines.append(row(f"%{i}", program.values[i], f"view of %{base}"))
                 told.add(i)
         told.update(step.writes)
-        made = ", ".join([f"%{i}" for i in step.writes])
-        like = str(program.values[step.writes[0]]) if step.writes else ""
-        said = f"{step.op}({', '.join([f'%{i}' for i in step.reads])})"
-        said = "; ".join([said, *step.effects])
-        lines.append(f"{made:<5} {like:<18} {said:<40}  # {step.line}".rstrip(" #").rstrip())
+        like = program.values[step.writes[0]] if step.writes else None
+        lines.append(row(named(step.writes), like, f"{step.op}({named(step.reads)})"))
+        lines += [row("", None, f"  {effect}") for effect in step.effects]
     return lines
 
 
 class Writer:
     """Numbers values in the order in which steps meet them."""
 
-    def __init__(self, names: dict[int, str]) -> None:
+    def __init__(self, names: dict[int, str], made: set[int]) -> None:
         self.names = names  # by id of memory: of what was there before the call
+        self.made = made  # ids of memory that steps fill
         self.values: list[Any] = []
         self.numbers: dict[Any, int] = {}
         self.owners: dict[int, int] = {}  # by id of memory: the value that is all of it
@@ -106,7 +118,7 @@ class Writer:
             whole = self.owners.get(id(owner))
             self.numbers[key] = len(self.values)
             self.owners.setdefault(id(owner), len(self.values))
-            origin = self.names.get(id(owner), "")
+            origin = self.names.get(id(owner), "" if id(owner) in self.made else "a constant")
             self.values.append((x.shape, x.dtype.name, x.strides, whole, origin))
         return self.numbers[key]
 
@@ -124,7 +136,7 @@ class Writer:
         if isinstance(inner, GradientStep):
             pairs = [(t, g) for t, g in inner.gradients if g is not None]
             names = [self.names.get(id(memory(t._array)), "a tensor") for t, _ in pairs]
-            effects += [f"sets .grad of {name}" for name in names]
+            effects += [f"are .grad of {name}" for name in names]
         elif isinstance(inner, Decision):
             effects.append(f"goes on if {inner.answer}")
         elif isinstance(inner, ReadStep):
@@ -140,20 +152,35 @@ class Writer:
         line = self.lines.setdefault(where, len(self.lines))
         return inner.name, self.all(reads), self.all(inner.made), tuple(effects), line
 
+    def gradients(self, outside: Any, arrays: list[Any]) -> Any:
+        """The end of a backward pass, as a step."""
+        ends = [f"argument {i + 1}" for i in outside.doors]
+        ends += [self.names.get(id(memory(t._array)), "a parameter") for t in outside.leaves]
+        effects = [f"of {end}" for end, x in zip(ends, arrays, strict=True) if x is not None]
+        line = self.lines.setdefault(None, len(self.lines))
+        return "gradients", self.all(arrays), (), tuple(effects), line
+
 
 class Packed:
     """A program in a few bytes, and the lines that led to its steps."""
 
     def __init__(self, recording: Any, seen: Any, steps: list[Any]) -> None:
-        writer = Writer(names_before(recording))
+        names, places, outside = names_before(recording), seen.recorder.lines, seen.outside
+        backward: Any = None
+        if outside is not None:
+            backward = outside.passes[(True,) * len(outside.slots)]
+            for i, seed in zip(outside.slots, backward.seeds, strict=True):
+                names[id(memory(seed))] = f"gradient of result {i + 1}"
+        after = [] if backward is None else backward.steps
+        made = {id(memory(x)) for step in (*steps, *after) for x in step.made}
+        writer = Writer(names, made)
         writer.all([t._array for t in seen.inputs if t is not None])
-        places = seen.recorder.lines
-        outside = seen.outside
-        backward = [] if outside is None else outside.passes[(True,) * len(outside.slots)].steps
         told = [
             tuple([writer.step(step, places.get(id(step))) for step in some])
-            for some in (steps, backward)
+            for some in (steps, after)
         ]
+        if backward is not None:
+            told[1] += (writer.gradients(outside, backward.gradients),)
         found = writer.all([t._array for t in seen.results if isinstance(t, TensorBase)])
         self.bytes = zlib.compress(marshal.dumps((tuple(writer.values), *told, found)), 1)
         self.places = list(writer.lines)
