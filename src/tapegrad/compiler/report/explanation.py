@@ -12,6 +12,7 @@ from ...nn.modules.module import Module
 from ..capture.arguments import ANY_FLOAT, OVERLAP, SAME_AS
 from ..capture.undo import PLAIN
 from ..plan.native_calls import Segment
+from ..program.listing import Program
 from ..program.recording import Recording
 from ..program.steps import GradientStep, OpStep, WholeStep
 from ..run.function import Compiled
@@ -29,10 +30,17 @@ class Explanation(str):
         """A recording as `diagnose.graph` draws graphs: text, SVG, DOT, a page."""
         from .drawing import picture
 
+        return picture(self.recorded(index), self.compiled.name())
+
+    def program(self, index: int = 0) -> Program:
+        """What a recording does, step by step: a string of it is a listing."""
+        return self.recorded(index).listing.program()
+
+    def recorded(self, index: int) -> Any:
         found = [r for r in self.compiled.recordings.values() if r.run_steps]
         if not found:
             raise RuntimeError(f"there is no recording of {self.compiled.name()}")
-        return picture(found[index], self.compiled.name())
+        return found[index]
 
 
 def explain(function: Any) -> Explanation:
