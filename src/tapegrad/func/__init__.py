@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .functionalization import functionalize
-from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev
+from .jacobians import hessian_diag, hvp, jacfwd, jacrev
 from .looping import loop_over
 from .module_state import (
     functional_call,
@@ -12,6 +12,7 @@ from .module_state import (
     stack_module_state,
 )
 from .rearranging import rearrange
+from .sparse_jacobians import hessian, jacobian, sparsity
 from .taylor import biharmonic, divergence, jet, laplacian, operator
 from .vmapping import debug_unwrap, vmap
 
@@ -27,6 +28,7 @@ __all__ = [
     "hessian_diag",
     "hvp",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jet",
     "jvp",
@@ -36,6 +38,7 @@ __all__ = [
     "operator",
     "rearrange",
     "replace_all_batch_norm_modules_",
+    "sparsity",
     "stack_module_state",
     "vjp",
     "vmap",
