@@ -571,13 +571,11 @@ def test_a_large_tridiagonal_function():
     x = torch.rand(10_000, dtype=torch.float64)
     prepared = func.jacobian(second_difference, sparse=True, layout="csr").prepare(x)
     assert (prepared.pattern.nnz, prepared.colors) == (29_998, 3)
-    main = 2 - 4 + x.exp()
     matrix = prepared(x)
-    torch.testing.assert_close(matrix @ torch.ones_like(x), second_difference_row_sums(main))
+    torch.testing.assert_close(matrix @ torch.ones_like(x), row_sums(x.exp()))
 
 
-def second_difference_row_sums(main: Any) -> Any:
-    made = main.clone()
+def row_sums(made: Any) -> Any:
     made[0] -= 1
     made[-1] -= 1
     return made

@@ -18,8 +18,8 @@ ON_PURPOSE = """
 """
 NOT_YET = """
 - complex32, masked tensors, nested tensors.
-- Sparse layouts in blocks (BSR, BSC). CSR and CSC are matrices: no batches, no dense dimensions, and
-  no writes in place; indices and values must have one length.
+- Sparse layouts in blocks (BSR, BSC). CSR and CSC are matrices: no batches, no dense dimensions, no
+  writes in place; there must be an index for each value.
 - `OpOverload.tags` of PyTorch's own ops is empty; ops of users have the tags that were given.
 - `._version` of what `torch.autograd.grad` returns is 0; PyTorch counts sums made in place.
 - `torch.load(weights_only=True)` refuses sparse tensors.

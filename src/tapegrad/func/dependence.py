@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.inplace import CopySlices
+from ..autograd.view_history import CopySlices
 from ..core.base import TensorBase, wrap
 from ..core.dispatch import apply, run_kernel
 from ..core.node import AccumulateGrad, OpNode

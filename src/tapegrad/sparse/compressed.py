@@ -31,7 +31,7 @@ from ..ops.shape.part_views import Select
 from . import functions, selecting
 from .coo import OverEntries, SparseTensor, close_class, part, sparse, with_notes
 from .functions import POINTWISE
-from .history import NoElements, could_not_run, named
+from .history import NoElements, could_not_run, named, no_strides
 from .invariants import Switch
 
 
@@ -173,7 +173,7 @@ class CompressedTensor(OverEntries):
 
     @property
     def T(self) -> Any:
-        raise could_not_run("as_strided", BACKEND)
+        raise no_strides(BACKEND)
 
     H = T
 
@@ -190,14 +190,14 @@ class CompressedTensor(OverEntries):
         parts = index if isinstance(index, tuple) else (index,)
         rest = [p for p in parts if not (isinstance(p, slice) and p == slice(None))]
         if not all([isinstance(p, (int, np.integer)) and not isinstance(p, bool) for p in rest]):
-            raise no_strides()
+            raise without_strides()
         return selecting.getitem(self._coordinates(), index)
 
     def __iter__(self) -> Any:
         return iter(selecting.unbind(self._coordinates()))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise no_strides()
+        raise without_strides()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         parts = (self._start, self._inner, self._entries.detach(), self._shape, self._by_row)
@@ -240,7 +240,7 @@ def spoken(t: CompressedTensor) -> str:
     return "SparseCsr" if t._by_row else "SparseCsc"
 
 
-def no_strides() -> Exception:
+def without_strides() -> Exception:
     return RuntimeError("Sparse CSR tensors do not have strides")
 
 
@@ -504,7 +504,7 @@ def mm(a: Any, b: Any, label: str = "MmBackward0") -> Any:
 
 def mv(a: Any, b: Any) -> Any:
     if not isinstance(a, CompressedTensor):
-        raise could_not_run("mv", BACKEND)
+        raise could_not_run(Mv.name, BACKEND)
     if a._shape[1] != b.shape[0]:
         raise RuntimeError(
             f"size mismatch, got input ({a._shape[0]}), mat ({a._shape[0]}x{a._shape[1]}), vec "
@@ -598,7 +598,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 SENTENCES = {
     "contiguous flatten is_contiguous reshape": "Sparse CSR tensors do not have is_contiguous",
-    "expand narrow squeeze storage_offset stride unsqueeze": str(no_strides()),
+    "expand narrow squeeze storage_offset stride unsqueeze": str(without_strides()),
 }
 SAID = {name: said for names, said in SENTENCES.items() for name in names.split()}
 
