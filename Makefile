@@ -45,7 +45,7 @@ comma := ,
 PIP_INSTALL = -m pip install -qq --disable-pip-version-check
 BUILD_TOOLS = "setuptools>=77" wheel "mypy>=1.19" "numpy>=2"
 PARITY_TOOLS = "pytest>=9" pytest-xdist hypothesis "ml_dtypes>=0.4" expecttest \
-    onnx onnxruntime array-api-compat
+    onnx onnxruntime array-api-compat tensorboard
 PYTEST = -m pytest -n $(WORKERS) -q $(SELECT) $(PYTEST_ARGS)
 SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(wildcard src/*.py src/*.pth) \

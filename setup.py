@@ -5,7 +5,7 @@ TAPEGRAD_PURE=1       pure: a py3-none-any wheel
 TAPEGRAD_PURE=0       compiled, or the build fails
 
 (The same TAPEGRAD_PURE=1 before a program takes the core of a compiled build from its Python files:
-src/tapegrad/_plain_core.py.)
+src/tapegrad/core/python_files.py.)
 """
 
 from __future__ import annotations

@@ -202,6 +202,11 @@ def test_a_stride_beyond_the_input():
             lambda: torch.repeat_interleave(torch.tensor(2)),
             "repeat_interleave only accept 1D vector as repeat",
         ),
+        (
+            lambda: torch.zeros(0, dtype=torch.int64).put(torch.tensor([0]), torch.ones(2)),
+            "put_(): self and source expected to have the same dtype, but got self.dtype = Long "
+            "and source.dtype = Float",
+        ),
     ],
 )
 def test_what_pytorch_refuses(call, sentence):
@@ -255,6 +260,19 @@ def test_no_dimensions(call):
             "descriptor 'detach' for 'torch._C.TensorBase' objects doesn't apply to a 'tuple' "
             "object",
         ),
+        (
+            lambda: torch.Tensor.detach(torch.Tensor),
+            "descriptor 'detach' for 'torch._C.TensorBase' objects doesn't apply to a 'type' "
+            "object",
+        ),
+        (
+            lambda: torch.frobenius_norm(torch.ones(2, 3), 5, 3 + 4j),
+            "frobenius_norm(): argument 'keepdim' (position 3) must be bool, not complex",
+        ),
+        (
+            lambda: F.pad(torch.ones(1, 1, dtype=torch.bool), (1, 1), value=3 + 4j),
+            "pad(): argument 'value' (position 4) must be float, not complex",
+        ),
     ],
 )
 def test_kinds_are_compared_before_values(call, sentence):
@@ -276,6 +294,19 @@ def test_methods_of_what_is_no_tensor(name, value):
     method = getattr(torch.Tensor, name)
     with pytest.raises(TypeError):
         method(value, torch.Tensor) if name == "as_subclass" else method(value)
+
+
+def test_an_empty_tensor_takes_nothing():
+    with pytest.raises(IndexError, match="Tried to put elements into an empty tensor"):
+        torch.zeros(0).put_(torch.tensor([0]), torch.ones(1))
+    with pytest.raises(IndexError, match="tried to take from an empty tensor"):
+        torch.zeros(0).take(torch.tensor([0]))
+
+
+def test_the_value_of_a_border_is_a_float():
+    assert F.pad(torch.ones(1), (1, 0), value=-(10**30)).tolist()[0] < -9.9e29
+    whole = F.pad(torch.ones(1, dtype=torch.int64), (1, 0), value=2**53 + 1)
+    assert whole.tolist() == [2**53, 1]
 
 
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")

@@ -19,7 +19,9 @@ import tapegrad
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS / "_ext"))
 import benchmark_picture
+import check_links
 import examples
+import name_pages
 import pages
 import reference
 
@@ -139,6 +141,53 @@ def test_the_reference_has_every_public_name():
     conv = text.split("{py:class} torch.nn.Conv2d(")[1].split("`````")[0]
     assert "`in_channels`: " in conv and "(2, 3, 16, 16) → (2, 8, 16, 16)" in conv
     assert conv.count("`in_channels`: ") == 1 and "**Shape**: (N, in\\_channels, H, W)" in conv
+
+
+def test_most_arguments_are_explained():
+    """The names that no entry says anything about may only get fewer."""
+    silent = []
+    for name, part in reference_examples.every_entry():
+        head = part.partition("\n")[0]
+        taken = re.findall(r"[(,] ?\**(\w+)(?==|, |\)$)", head) if "(" in head else []
+        told = set(re.findall(r"`(\w+)`[:,]", part.partition("**Arguments**")[2]))
+        if set(taken) - told - {"args", "kwargs"}:
+            silent.append(name)
+    assert len(silent) <= 480
+    assert not {"torch.Tensor.backward", "torch.addmm", "torch.nn.Linear"} & set(silent)
+    assert "=..." not in "".join(p.partition("\n")[0] for _, p in reference_examples.every_entry())
+
+
+def test_every_name_gets_a_page_of_its_own(tmp_path):
+    """What the site does to a rendered part of the reference: see docs/_ext/name_pages.py."""
+    folder = tmp_path / "reference"
+    folder.mkdir()
+    entry = """<dl class="py function">
+<dt class="sig sig-object py" id="{0}">{0}(x)<a class="headerlink" href="#{0}">¶</a></dt>
+<dd><p>About {0}. More.</p><dl><dt>a</dt></dl><a href="#torch.t">t</a></dd></dl>"""
+    body = "".join(map(entry.format, ["torch.T", "torch.t", "torch.exp"]))
+    (folder / "part.html").write_text(
+        "<title>torch: Part - tapegrad</title><nav>menu</nav>"
+        f'<article role="main" id="x"><section><h1>torch: Part<a class="headerlink" '
+        f'href="#x">¶</a></h1>{body}</section></article>'
+    )
+    (tmp_path / "page.html").write_text('<a href="reference/part.html#torch.exp">exp</a>')
+    name_pages.rewrite_links(tmp_path, name_pages.move_entries(folder))
+    part = (folder / "part.html").read_text()
+    assert re.findall(r'<tr class="name" id="([\w.]+)"', part) == [
+        "torch.T",
+        "torch.t",
+        "torch.exp",
+    ]
+    assert "<dl" not in part and "<td>About torch.exp</td>" in part
+    files = {path.name for path in folder.glob("torch.*")}
+    assert len({name.lower() for name in files}) == 3
+    exp = (folder / "torch.exp.html").read_text()
+    assert "<nav>menu</nav>" in exp and "<title>torch.exp - tapegrad</title>" in exp
+    assert exp.count("<dl") == 2 and "About torch.t" not in exp
+    assert (tmp_path / "page.html").read_text() == '<a href="reference/torch.exp.html">exp</a>'
+    assert check_links.broken(tmp_path) == [
+        "reference/" + f + " -> index.html" for f in sorted(files)
+    ]
 
 
 def test_every_row_of_the_benchmarks_is_drawn():

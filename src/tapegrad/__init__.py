@@ -18,7 +18,7 @@ if len(__path__) == 1:  # PyTorch's modules that exist for their names: names/mp
     __path__.append(_os.path.join(__path__[0], "names"))
 
 if _os.environ.get("TAPEGRAD_PURE") == "1":
-    from ._plain_core import prefer as _prefer
+    from .core.python_files import prefer as _prefer
 
     _prefer()
 
@@ -26,7 +26,7 @@ from . import dtypes as _dtypes
 from .api.tensor.tensor import Tensor  # before anything that makes one
 
 # isort: split
-from ._on_demand import fill as _fill
+from .api.on_demand import fill as _fill
 from .api.publish import find as _find
 from .api.publish import publish as _publish
 from .api.tensor.printing import set_printoptions

@@ -21,9 +21,9 @@ from . import export as export
 from . import fft as fft
 from . import func as func
 from .names import functional as functional
-from . import futures as futures
+from .names import futures as futures
 from . import fx as fx
-from . import hub as hub
+from .names import hub as hub
 from .names import jit as jit
 from . import library as library
 from . import linalg as linalg
@@ -62,7 +62,7 @@ from .core.subclass import DisableTorchFunctionSubclass as DisableTorchFunctionS
 from .api.tensor.legacy_storages import DoubleStorage as DoubleStorage
 from .cuda.streams import Event as Event
 from .api.tensor.legacy_storages import FloatStorage as FloatStorage
-from .futures import Future as Future
+from .names.futures import Future as Future
 from .amp.grad_scaler import GradScaler as GradScaler
 from .api.tensor.legacy_storages import HalfStorage as HalfStorage
 from .api.tensor.legacy_storages import IntStorage as IntStorage

@@ -72,12 +72,12 @@ def operate(op: Op, a: TensorBase, b: Any) -> Any:
 
 
 def is_number(b: Any) -> bool:
-    """A function of its own: isinstance with one tuple of these and TensorBase is slower."""
+    """Apart from the check for TensorBase: isinstance with one tuple of all is slower."""
     return isinstance(b, (float, int))
 
 
 def takes_number(a: TensorBase, b: Any) -> bool:
-    """Whether an operator of a float tensor and a number has nothing to refuse or to ask."""
+    """Whether an operator may take its fast path for a float tensor and a number."""
     if STATE.modes_on or a._special or (type(b) is not float and type(b) is not int):
         return False
     dtype = a._array.dtype

@@ -31,7 +31,7 @@ PRODUCTS = ("addmm", "mm")  # their gradients are made in c/kernels/products.c
 
 
 class Native(Backend):
-    """Elementwise ops run as programs made from their blocks; the rest is NumPy's."""
+    """Runs an op by its kernel in C, an elementwise op by a program, else by NumPy."""
 
     def kernel(self, op: Op) -> Any:
         reference = NUMPY.kernel(op)
@@ -46,7 +46,7 @@ class Native(Backend):
         return formula(op, reference)
 
     def into(self, op: Op, change: Any) -> Any:
-        """What changes the first array of an op into its result; `change` is the block's own."""
+        """The function that turns an op's first array into the result; `change` is the block's."""
         reference = functools.partial(change, self.xp)
         return reference if KERNELS is None else override_into(op.name, reference)
 
@@ -64,7 +64,7 @@ class Native(Backend):
 
 
 def asks_strides(op: Op) -> bool:
-    """Whether a product keeps for its rules what c/kernels/products.c finds there."""
+    """Whether a product saves for its rules the values that c/kernels/products.c reads."""
     return op.metas == ((op.width - 2, "strides"), (op.width - 1, "strides"))
 
 

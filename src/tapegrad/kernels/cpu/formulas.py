@@ -14,7 +14,7 @@ I64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
 
 def formula(op: Any, reference: Any) -> Any:
-    """The kernel of an elementwise op; what it cannot do is left to the reference."""
+    """The kernel of an elementwise op, with the reference as fallback."""
     otherwise = Otherwise(op, reference)
     otherwise.formula = KERNELS.Formula(Traces(op).forward, otherwise, op.width)
     return otherwise.formula
@@ -110,7 +110,7 @@ def order_of_result(*layouts: tuple[Any, Any]) -> list[int]:
 
 
 def lines_of(own: Any, strides: Any, shape: tuple[int, ...]) -> list[int]:
-    """The steps of an array along the dimensions of a shape that it is broadcast to."""
+    """The absolute strides of an array broadcast to a shape: 0 along dimensions that repeat."""
     ahead = len(shape) - len(own)
     steps = zip(strides, own, shape[ahead:], strict=True)
     return [0] * ahead + [0 if n == 1 and n != wanted else abs(step) for step, n, wanted in steps]
@@ -170,7 +170,7 @@ def on_tape(op: Any, args: tuple[Any, ...]) -> Any:
 
 
 class Without:
-    """An op, or its reference, that is not given some of its tensors: None is in their places."""
+    """A call of an op without its optional tensors, which passes None in their places."""
 
     __slots__ = ("missing", "whole", "width")
 

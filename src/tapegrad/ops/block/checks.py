@@ -142,6 +142,20 @@ def only_bool(function: str, argument: str, position: int, value: Any) -> None:
         )
 
 
+def as_float(function: str, argument: str, position: int, value: Any) -> float:
+    """A real number; NumPy's and tensors of one number without history are fine."""
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, np.number) and not isinstance(value, np.complexfloating):
+        return float(value)
+    if isinstance(value, TensorBase) and not value._wants_grad and value._array.ndim == 0:
+        return float(value.item())  # type: ignore[attr-defined]
+    raise TypeError(
+        f"{function}(): argument '{argument}' (position {position}) must be float, "
+        f"not {type(value).__name__}"
+    )
+
+
 def no_size(value: Any, text: str) -> Exception:
     """The error for what is no size: of a bool tensor PyTorch says something else."""
     if isinstance(value, TensorBase) and value._array.dtype.kind == "b" and value._array.size == 1:
@@ -166,9 +180,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex, np.generic))
 
 
-def invalid_call(function: str, *arguments: Any) -> TypeError:
+def spoken_kind(value: Any) -> str:
+    return "Tensor" if isinstance(value, TensorBase) else type(value).__name__
+
+
+def invalid_call(function: str, *arguments: Any, **named: Any) -> TypeError:
     """No signature of `function` takes these arguments."""
-    kinds = ["Tensor" if isinstance(a, TensorBase) else type(a).__name__ for a in arguments]
+    kinds = [spoken_kind(a) for a in arguments]
+    kinds += [f"{name}={spoken_kind(a)}" for name, a in named.items()]
     return TypeError(
         f"{function}() received an invalid combination of arguments - got ({', '.join(kinds)}), "
         "but expected one of:"

@@ -82,6 +82,8 @@ class Public:
     samples: Sequence[Case] = ()
     autocast: Autocast | None = None  # the precision that autocast runs it in
     out_dtype = ""  # the error for an `out` of another dtype than the result; empty: it is cast
+    keywords_only_with = ""  # a keyword that PyTorch takes with other keywords only
+    spread_ints = False  # a method that takes `f(1, 2)` for `f((1, 2))`
     functional_out = False  # one of the few functions of nn.functional with an `out`
     out_decides = False  # the result is made in the dtype of `out`
     out_apart = False  # `out` may share no memory with the arguments

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...autograd.inplace import bump, rebase, refuse, write
+from ...autograd.inplace import bump, refuse, write
+from ...autograd.view_history import rebase
 from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...dtypes import cpp_name

@@ -486,6 +486,7 @@ class CountNonzero(Block):
 
     aten_dim = ("", "dim_IntList")
     undifferentiable = "the results are counts"
+    spread_ints = True
     samples = (
         Case(Draw(3, 4)),
         Case(Draw()),

@@ -107,6 +107,7 @@ class SortStable(Sorting):
         Case(Draw()),
     ],
     out_dtype=OUT_EXACT,
+    keywords_only_with="stable",
 )
 def ordered(
     input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None
@@ -119,14 +120,14 @@ def ordered(
     indices=tensor([1, 2, 0]))
     """
     if type(dim) is bool:
-        dim, descending = -1, dim
+        raise invalid_call("sort", dim)
     if input._array.dtype.kind == "c":
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
     dim = wrap_dim(dim, input._array.ndim)
     return apply(Sort if stable is None else SortStable, (input,), (dim, bool(descending)))
 
 
-@api(samples=[Case(Draw(5)), Case(Draw(3, 4), 0, True)])
+@api(samples=[Case(Draw(5)), Case(Draw(3, 4), 0, True)], keywords_only_with="stable")
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """argsort(input, dim=-1, descending=False) -> Tensor: where the elements in order are.
 

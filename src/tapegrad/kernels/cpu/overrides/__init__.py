@@ -38,6 +38,15 @@ MODULES: dict[str, tuple[str, ...]] = {
         *("max_pool2d", "max_pool2d_with_indices", "max_pool_indices", "max_pool2d_backward"),
         *("avg_pool2d", "avg_pool2d_backward"),
     ),
+    "windows": (
+        *("max_pool3d", "max_pool3d_with_indices", "max_pool3d_backward"),
+        *("adaptive_max_pool2d", "adaptive_max_pool2d_backward"),
+        *("adaptive_max_pool3d", "adaptive_max_pool3d_backward"),
+        *("fractional_max_pool2d_backward", "fractional_max_pool3d_backward"),
+        *("avg_pool3d", "avg_pool3d_backward"),
+        *("adaptive_avg_pool2d", "adaptive_avg_pool2d_backward"),
+        *("adaptive_avg_pool3d", "adaptive_avg_pool3d_backward"),
+    ),
     "norms": (
         "native_layer_norm",
         "native_layer_norm_backward",
@@ -94,7 +103,7 @@ HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
 
 def override(name: str, reference: Any) -> Any:
-    """The kernel that takes the place of `reference` for the op `name`; None: there is none."""
+    """The kernel for the op `name`, with `reference` as its fallback; None: there is none."""
     home = HOME.get(name)
     if home is None:
         return None
@@ -102,7 +111,7 @@ def override(name: str, reference: Any) -> Any:
 
 
 def override_into(name: str, reference: Any) -> Any:
-    """What changes an array in place for the op `name`: by a kernel, else `reference` itself."""
+    """The in-place kernel for the op `name`; `reference` if there is none."""
     home = HOME.get(name)
     if home is None:
         return reference

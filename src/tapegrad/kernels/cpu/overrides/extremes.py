@@ -1,4 +1,4 @@
-"""The largest and the smallest of few elements: of long rows NumPy finds them sooner."""
+"""Maximum and minimum of few elements; NumPy is faster for long rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KERNELS_OF = for_dtypes("extremes")
 
 
 def run_for(input: Any, dim: Any) -> Any:
-    """The kernel, if it is one for these: neighbouring dimensions of an array in C order."""
+    """The kernel for neighbouring dimensions of an array in C order; None for other arguments."""
     run = pick(KERNELS_OF, input)
     if run is None or not 0 < input.size <= FEW or not is_dense(input):
         return None
@@ -34,7 +34,7 @@ def sizes(input: Any, dim: Any) -> tuple[int, int, int]:
 
 
 def extremes(smallest: bool, *, values: bool, places: bool) -> Any:
-    """(input, dim, keepdim) or (input): the extremes, where they are, or both."""
+    """Override of (input, dim, keepdim) or (input): the extremes, their indices, or both."""
 
     def make(reference: Any) -> Any:
         def kernel(input: Any, *how: Any) -> Any:
@@ -74,7 +74,7 @@ def both_extremes(reference: Any) -> Any:
 
 
 def truths(any_will_do: bool) -> Any:
-    """all and any: NumPy's, but on a tape."""
+    """all and any: in C while a tape is recorded, else by NumPy."""
 
     def make(reference: Any) -> Any:
         def kernel(input: Any, dim: Any, keepdim: bool) -> Any:

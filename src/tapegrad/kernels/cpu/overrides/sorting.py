@@ -27,7 +27,7 @@ def for_us(x: Any) -> bool:
 
 
 def first(x: Any, dim: int, k: int, descending: bool, like: Any = None) -> Any:
-    """The first `k` along a dimension, and their places; None where there is no memory for it.
+    """The first `k` values along a dimension and their indices; None if memory is short.
 
     Laid out as a copy of `like` is, if it is given; else contiguous.
     """
@@ -44,7 +44,7 @@ def first(x: Any, dim: int, k: int, descending: bool, like: Any = None) -> Any:
 
 
 def laid_out(rows: Any, dim: int, like: Any) -> Any:
-    """A copy with the last dimension back in its place."""
+    """A copy of rows with the last dimension moved back to its place, `dim`."""
     back = np.moveaxis(rows, -1, dim)
     out = np.empty(back.shape, rows.dtype) if like is None else empty_like(np, like, rows.dtype)
     KERNELS.copy_into(out, back)

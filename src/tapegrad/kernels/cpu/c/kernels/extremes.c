@@ -1,5 +1,5 @@
-/* The largest or the smallest of some elements, and where they are: for few elements, where it takes
-   longer to ask NumPy than to look. */
+/* Maximum and minimum along dimensions, and their indices: for few elements, where the overhead of
+   a call of NumPy costs more than the comparison. */
 
 #include "kernels.h"
 

@@ -6,7 +6,7 @@ import importlib.machinery
 import pathlib
 import platform
 
-_PACKAGE = pathlib.Path(__file__).parent
+_PACKAGE = pathlib.Path(__file__).parent.parent  # this is a module of names/
 
 
 def is_compiled() -> bool:
@@ -29,7 +29,7 @@ def compiled_modules() -> list[str]:
 
 def native_kernels() -> str:
     """Whether kernels in C compute on the CPU, and if not, why."""
-    from .kernels.cpu import KERNELS, REASON
+    from tapegrad.kernels.cpu import KERNELS, REASON
 
     if KERNELS is None:
         return f"NumPy alone ({REASON})"
