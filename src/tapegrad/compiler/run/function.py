@@ -132,6 +132,12 @@ class Compiled:
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else types.MethodType(self, owner)
 
+    def __getattr__(self, name: str) -> Any:
+        # Python 3.14 evaluates annotations when they are asked for: `update_wrapper` copies none.
+        if name == "__annotations__":
+            return self.function.__annotations__
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.rest > 0:
             self.rest -= 1
