@@ -362,7 +362,7 @@ def test_text():
     "path, why, instead",
     [
         ("nested", "nested tensors", "one padded tensor with a mask"),
-        ("sparse_csr_tensor", "sparse tensors other than COO", "torch.sparse_coo_tensor"),
+        ("sparse_bsr_tensor", "sparse tensors in blocks", "torch.sparse_csr_tensor"),
         ("quantize_per_tensor", "quantisation", "python -m tapegrad check"),
         ("optim.swap_in_optimizer_params_and_state", "not yet", "python -m tapegrad check"),
     ],

@@ -133,6 +133,7 @@ _ELSEWHERE = {
         set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
         set_num_interop_threads set_num_threads typename use_deterministic_algorithms
     """,
+    "sparse.compressed": "sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.functions": "smm sparse_coo_tensor sspaddmm",
     "sparse.more": "dsmm hsmm hspmm resize_as_sparse_ saddmm spmm",
     "signal": "windows",

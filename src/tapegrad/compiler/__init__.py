@@ -4,7 +4,7 @@
 
 The first call of each kind runs as usual, the next two are recorded and compared, and from then on
 a call checks what it takes for granted and runs the list of kernels. docs/compile.md says what can
-be recorded, and what happens to the rest.
+be recorded, and what happens to the rest; docs/notes/compiled-steps.md says how it works.
 """
 
 from __future__ import annotations

@@ -226,10 +226,16 @@ def place_in(function: Any, frame: Any = None) -> Place:
 
 def users_line() -> Any:
     """The line that is running now, of code that is neither Python's own nor of this package."""
+    frame = users_frame()
+    return evidence.here() if frame is None else evidence.place(frame.f_code, frame.f_lasti)
+
+
+def users_frame() -> Any:
+    """The frame of that line; None if there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None and is_library_file(frame.f_code.co_filename):
         frame = frame.f_back
-    return evidence.here() if frame is None else evidence.place(frame.f_code, frame.f_lasti)
+    return frame
 
 
 def body_of(function: Any) -> Any:

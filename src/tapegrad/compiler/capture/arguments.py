@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core import modes
-from ...core.base import STATE, TensorBase
+from ...core.base import STATE, TensorBase, wrap
 from ...core.late_bound import TENSOR, VIEWS
 from ...core.modes import MODES
 from ...core.strides import address, memory
@@ -44,6 +44,19 @@ def has_stand_in(t: Any, leaves_too: bool) -> bool:
     return t._gradient is None and (leaves_too or not is_leaf(t))
 
 
+def is_array_input(value: Any) -> bool:
+    """Whether an array at a fixed place may stand for an argument, whatever values it has."""
+    if type(value) is not np.ndarray or not value.ndim or value.dtype.kind not in "biufc":
+        return False
+    flags = value.flags
+    return bool(flags.c_contiguous and flags.behaved and value.dtype.isnative)
+
+
+def array_of(value: Any) -> Any:
+    """The array of an argument for which another one may stand."""
+    return value if type(value) is np.ndarray else value._array
+
+
 def is_leaf(t: Any) -> bool:
     if t._view_of is not None:
         VIEWS.refresh(t)
@@ -72,14 +85,20 @@ NO_TENSORS: dict[int, Any] = {}
 
 
 def signature(
-    values: Any, leaves_too: bool, histories: bool, as_they_are: dict[int, Any] = NO_TENSORS
+    values: Any,
+    leaves_too: bool,
+    histories: bool,
+    as_they_are: dict[int, Any] = NO_TENSORS,
+    arrays: bool = False,
 ) -> list[Any]:
     """The cache key of a call: properties of its arguments, which are one tensor, which overlap.
 
-    `as_they_are`: tensors, by id, that are used themselves and get no stand-in.
+    `as_they_are`: tensors, by id, that are used themselves and get no stand-in. `arrays`: NumPy
+    arrays are inputs of the call, as tensors are.
     """
     parts: list[Any] = []
     places: dict[int, int] = {}
+    given = [i for i, value in enumerate(values) if arrays and is_array_input(value)]
     for i, value in enumerate(values):
         if isinstance(value, TensorBase):
             first = places.setdefault(id(value), i)
@@ -90,11 +109,20 @@ def signature(
                 parts.append(Same(value))
                 continue
         parts.append(described(value, leaves_too, histories))
+    for i in given:
+        owner = memory(values[i])
+        others = [v for k, v in enumerate(values) if k != i and type(v) in (np.ndarray, TENSOR.cls)]
+        if id(values[i]) not in as_they_are and all([owner is not memory_of(v) for v in others]):
+            parts[i] = (np.ndarray, values[i].shape, values[i].dtype)
     if len(places) > 1:
         groups = overlapping(values, parts)
         if groups:
             parts.append((OVERLAP, tuple([tuple(group) for group in groups])))
     return parts
+
+
+def memory_of(value: Any) -> Any:
+    return None if getattr(value, "_special", 0) else memory(array_of(value))
 
 
 def overlapping(values: Any, parts: list[Any]) -> list[list[tuple[int, int]]]:
@@ -147,6 +175,8 @@ def described(value: Any, leaves_too: bool, histories: bool = False) -> Any:
         return kind, Same(value.__self__), Same(value.__func__)
     if kind in (types.BuiltinMethodType, types.MethodWrapperType):
         return kind, Same(value.__self__), value.__name__
+    if isinstance(value, np.generic) and not value.dtype.hasobject:
+        return kind, value.dtype, value.tobytes()
     if kind is frozenset:
         return frozenset, frozenset([described(v, leaves_too) for v in value])
     return Same(value)
@@ -167,7 +197,8 @@ def around() -> Any:
 def stand_ins(values: Any, parts: list[Any]) -> list[Any]:
     """The stand-ins for the arguments of a signature; None for arguments that have none.
 
-    Stand-ins of arguments that overlap do so too: a write into one of them is seen in the others.
+    An array's stand-in is a tensor with the memory of another array. Stand-ins of arguments that
+    overlap do so too: a write into one of them is seen in the others.
     """
     made: list[Any] = [None] * len(values)
     groups = parts[-1][1] if len(parts) > len(values) else ()
@@ -184,7 +215,14 @@ def stand_ins(values: Any, parts: list[Any]) -> list[Any]:
         is_fixed = type(parts[i]) is tuple and parts[i][0] is TENSOR.cls
         if is_fixed and made[i] is None:
             made[i] = standing_for(value, value._array.copy(order="K"))
+        elif stands_for_array(parts[i]):
+            made[i] = wrap(value.copy())
     return made
+
+
+def stands_for_array(part: Any) -> bool:
+    """Whether a part of a signature is that of a NumPy array which is an input."""
+    return type(part) is tuple and part[0] is np.ndarray
 
 
 def same_as(parts: list[Any]) -> dict[int, int]:

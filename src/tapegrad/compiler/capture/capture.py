@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...autograd.copies import assign_data
 from ...core.base import TensorBase, Version, wrap
 from ...core.late_bound import TENSOR
 from ...core.modes import grad_set_to
 from ...core.references import references
 from ...core.strides import memory
 from ...device import device
+from ...errors import evidence
 from ...utils import _pytree as pytree
 from ..backward.of_results import Doorway, Outside, Pattern
 from ..backward.upstream import join, separate
@@ -25,7 +27,7 @@ from ..plan.memory_plan import forget_memory
 from ..program.recording import Recording, Result
 from ..program.steps import GradientStep
 from . import intercepts
-from .arguments import around, is_tensor, same_as, stand_ins
+from .arguments import around, array_of, is_tensor, same_as, stand_ins
 from .branches import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .python_state import PythonState
@@ -71,9 +73,10 @@ class Seen:
         self.guards = Guards(function, values)
         self.inputs = stand_ins(values, parts)
         known = {id(memory(t._array)) for t in self.known_tensors() if not t._special}
+        known |= {id(memory(x)) for x in self.guards.arrays}
         pairs = [(t, v) for t, v in zip(self.inputs, values, strict=True) if t is not None]
         # Of the arguments that have memory in common with something that the function can reach.
-        self.shared = [v for _, v in pairs if id(memory(v._array)) in known]
+        self.shared = [v for _, v in pairs if id(memory(array_of(v))) in known]
         if self.shared:
             self.inputs = [None] * len(values)
         behind = join(self.inputs, values) if histories else None
@@ -94,7 +97,11 @@ class Seen:
         )
         recorder.idle = idle
         recorder.stand_for(pairs if not self.shared else [])
-        given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
+        self.places = {id(t): t._array for t, _ in pairs}
+        given = [
+            v if t is None else t if is_tensor(v) else t._array
+            for t, v in zip(self.inputs, values, strict=True)
+        ]
         for i, first in same_as(parts).items():
             given[i] = given[first]
         self.numbers = {i: number(values[i], recorder) for i in places}
@@ -204,14 +211,25 @@ class Seen:
     def given_back(self, values: Any) -> Any:
         """What the call returned; its writes into stand-ins are copied to the real arguments."""
         pairs = [(s, v) for s, v in zip(self.inputs, values, strict=True) if s is not None]
+        arrays = [(s._array, v) for s, v in pairs if not is_tensor(v)]
+        for array, value in arrays:
+            if not same_bits(array, value):
+                value[...] = array
+        pairs = [(s, v) for s, v in pairs if is_tensor(v)]
         for static, value in pairs:
+            before = self.places[id(static)]
+            if static._array is not before:  # `value.data` was set
+                value._array[...] = before
+                assign_data(value, wrap(static._array))
             if static._cell is not None and static._cell.n:
                 write_back(static, value)
             if static._wants_grad and (static._node is None or static._node._is_leaf):
                 value.requires_grad_()
                 value._gradient = static._gradient
-        own = {id(static): value for static, value in pairs}
+        own = {id(static): value for static, value in (*pairs, *arrays)}
         for r in self.results:
+            if isinstance(r, np.ndarray) and id(r) not in own:
+                own[id(r)] = self.recorder.in_argument(r)
             if is_tensor(r) and id(r) not in own:
                 seen = self.recorder.seen_in_argument(r)
                 if seen is not r:  # a view of an argument, as anyone who keeps both expects
@@ -281,9 +299,14 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return "it changes a list or dict among its arguments", None
     if any([t is not None and t._cell is not None and t._cell.n for t in inputs]):
         return "it writes into an argument", None
-    pairs = zip(inputs, seen.values, strict=True)
-    if any([t is not None and t._wants_grad is not v._wants_grad for t, v in pairs]):
+    pairs = [(t, v) for t, v in zip(inputs, seen.values, strict=True) if t is not None]
+    if not all([is_tensor(v) or same_bits(t._array, v) for t, v in pairs]):
+        return "it writes into an argument", None
+    if any([is_tensor(v) and t._wants_grad is not v._wants_grad for t, v in pairs]):
         return "it lets an argument require grad", None
+    arrays = [v for _, v in pairs if not is_tensor(v)]
+    if any([value is v for *_, value, _ in guards_of(seen) for v in arrays]):
+        return "it finds an argument elsewhere, too", None
     for t, array in recorder.before.met.values():
         if t._array is not array:
             return "it gives a tensor other memory", None
@@ -328,6 +351,11 @@ def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
             if seen.recorder.is_made(r._array) and r._gradient is not None:
                 return "a tensor that it makes has a gradient"
     return ""
+
+
+def guards_of(seen: Seen) -> list[Any]:
+    """What instrumented code found in dicts and variables: (..., value, name)."""
+    return [*seen.state.reads.entries, *seen.state.reads.cells]
 
 
 def paired(value: Any, other: Any) -> list[tuple[Any, Any, Any]]:
@@ -481,7 +509,8 @@ def first_difference(steps: list[Any], recorder: Recorder) -> str:
         place = f"step {i + 1} of {len(steps)}"
         if step.name == other.name and all(map(same_bits, step.made, other.made)):
             continue
-        recorder.where = recorder.lines.get(id(other))
+        known = recorder.lines.get(id(other))
+        recorder.where = None if known is None else evidence.place(*known)
         if step.name != other.name:
             return f"; the call runs {other.name} where {step.name} was recorded, {place}"
         return f"; {FIRST_OP} {step.name}, {place}"

@@ -105,6 +105,7 @@ class Guards:
             for key, hooks in vars(GLOBAL).items():
                 if isinstance(hooks, dict):
                     self.visit_hooks(hooks, f"the {key} hooks of all modules", 0)
+        self.arrays = [x for x in self.seen.values() if isinstance(x, np.ndarray)]
         for i, value in enumerate(arguments):
             if not isinstance(value, TensorBase):
                 self.visit(value, f"argument {i + 1}", 0)

@@ -141,6 +141,10 @@ class NumberStep(Step):
         found: list[Any] = self.step.reads()
         return found
 
+    def count_apart(self, is_made: Any, leaves: dict[int, Any]) -> None:
+        self.step.count_apart(is_made, leaves)
+        self.cell = self.step.cell
+
     def run(self) -> None:
         for place, value in self.given.items():
             setattr(self.step, place, now(value))

@@ -198,6 +198,12 @@ class Snapshots:
             generator.set_state(state)
         return done
 
+    def counts(self) -> list[int]:
+        """How many writes are counted into leaves, and into their gradients."""
+        found = [t for t, _ in self.gradients]
+        found += [t._gradient for t in found if t._gradient is not None]
+        return [0 if t._cell is None else t._cell.n for t in found]
+
     def keep_again(self) -> None:
         """Copies of what is about to be written a second time."""
         for key, (owner, before) in self.arrays.items():
@@ -236,6 +242,7 @@ class Done:
         self.versions = [(cell, cell.n) for cell, _ in before.versions.values()]
         # A replay makes others: these are kept by somebody else, by us (`GradientStep.let_go`).
         self.gradients = [(t, t._gradient) for t, _ in before.gradients]
+        self.counts = before.counts()
         if by_prints:
             self.gradients = [
                 (t, None if g is None else Print(g._array)) for t, g in self.gradients
@@ -286,6 +293,8 @@ class Done:
         for t, gradient in self.gradients:
             if not self.is_same(t._gradient, gradient):
                 return "a gradient"
+        if self.before.counts() != self.counts:
+            return "the version of a tensor"
         for owner, values in self.objects.values():
             mine, others = [v[2] for v in values], [v[2] for v in remembered(owner)]
             if not all([a is b or a == b for a, b in zip(mine, others, strict=True)]):

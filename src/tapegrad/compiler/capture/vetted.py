@@ -48,6 +48,8 @@ IN_PLACE = frozenset(
     itruediv ixor
     """.split()
 )
+# Functions of this package that make a tensor of an array.
+OF_ARRAYS = frozenset(("from_numpy", "as_tensor", "asarray", "tensor"))
 # Types that nobody can change: all their methods are pure.
 CONSTANT = (
     *(int, float, complex, bool, str, bytes, tuple, range, slice, frozenset, type(None)),

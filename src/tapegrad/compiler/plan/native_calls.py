@@ -526,8 +526,8 @@ class Segment:
     def __init__(self, steps: list[Any], is_needed: Any, shared: Shared) -> None:
         parts = fused(steps, is_needed, shared)
         self.count = len(steps)
-        cells = {id(step.cell): step.cell for step in steps if hasattr(step, "cell")}
-        counts = Counter([id(step.cell) for step in steps if hasattr(step, "cell")])
+        cells = {id(step.cell): step.cell for step in steps if step.cell is not None}
+        counts = Counter([id(step.cell) for step in steps if step.cell is not None])
         self.cells = [(cell, counts[key]) for key, cell in cells.items()]  # of tensors, and writes
         self.draws = any([step.draws for step in steps])
         self.has_effects = self.draws or bool(self.cells)

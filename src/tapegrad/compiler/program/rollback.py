@@ -185,9 +185,8 @@ class Rollback:
         if isinstance(step, OptionStep):
             self.options.append(step.group)
             return
-        cell = getattr(step, "cell", None)
-        if cell is not None:
-            self.cells.append(cell)
+        if step.cell is not None:
+            self.cells.append(step.cell)
         given = given_to(step)
         self.cells += [t._version_cell() for t in given if isinstance(t, TensorBase)]
         objects = [value for value in given if is_kept_apart(value)]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.base import TensorBase, as_array, quiet, wrap
+from ...core.base import TensorBase, Version, as_array, quiet, wrap
 from ...core.dispatch import run_kernel, unify
 from ...core.op import Op
 from ...core.python_dispatch import Call, below_autograd, leaves_of
 from ...core.references import references
 from ...core.strides import address, memory
-from ...core.tensor_lists import set_gradients
+from ...core.tensor_lists import set_gradients, set_versions
 from ...kernels.cpu import KERNELS
 from ...optim._native import WATCHING, Again
 from ...optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
@@ -31,6 +31,7 @@ class Step:
     name: str
     made: list[Any]  # the arrays that it fills
     tape: Any = None  # the same as calls of kernels in C; None: there is no such
+    cell: Any = None  # of a tensor that it writes into, whose version counts it
     draws = False  # whether these go on from the state of the random numbers
 
     @property
@@ -43,6 +44,37 @@ class Step:
     def reads(self) -> list[Any]:
         """The arrays that it looks at."""
         return []
+
+    def count_apart(self, is_made: Callable[[Any], bool], leaves: dict[int, Any]) -> None:
+        """Leave the versions of tensors alone that the recorded call made.
+
+        Somebody may keep them, such as a gradient, and a replay writes into others. `leaves`, by
+        the ids of cells: those whose gradients were there before.
+        """
+        if self.cell is None:
+            return
+        if is_made(self.made[0]):
+            self.cell = Version()
+        elif id(self.cell) in leaves:
+            self.cell = GradientVersion(leaves[id(self.cell)])
+
+
+class GradientVersion:
+    """The version of what is the gradient of a leaf when it is asked for.
+
+    Nothing of ours keeps the cell, so it can be seen whether somebody else does.
+    """
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+
+    @property
+    def n(self) -> int:
+        return int(self.leaf._gradient._version_cell().n)
+
+    @n.setter
+    def n(self, value: int) -> None:
+        self.leaf._gradient._version_cell().n = value
 
 
 def timed(run_steps: list[Callable[[], Any]], times: list[float]) -> Iterator[None]:
@@ -464,6 +496,8 @@ class GradientStep(Step):
         self.made: list[Any] = []
         self.arrays: list[Any] = []  # in the places of some, where an op in Python makes them
         self.new_ones: set[int] = set()  # which of them
+        # How many writes into each of them eager calls count in the end; -1: it was there before.
+        self.versions: list[int] = []
 
     def run(self) -> None:
         for i, new in enumerate(self.arrays):
@@ -472,16 +506,37 @@ class GradientStep(Step):
                 self.arrays[i] = None
         set_gradients(self.gradients)
 
+    def note_versions(self, is_made: Callable[[Any], bool]) -> None:
+        """The recorded call has ended, and all that it wrote into its gradients is counted."""
+        self.versions = [
+            -1 if g is None or not is_made(g._array) else 0 if g._cell is None else g._cell.n
+            for _, g in self.gradients
+        ]
+
+    def count_writes(self) -> None:
+        """A replay has ended: its gradients are other tensors in an eager call, with own counts."""
+        set_versions(self.gradients, self.versions)
+
     def reads(self) -> list[Any]:
         return [gradient._array for _, gradient in self.gradients if gradient is not None]
 
     def let_go(self) -> None:
-        """Gradients that somebody keeps get other memory: ours is about to be filled anew."""
+        """Gradients that somebody keeps get other memory: ours is about to be filled anew.
+
+        Whoever else looks at ours, such as a graph that a gradient was given to, is told by its
+        version that it was overwritten.
+        """
         if KERNELS is not None and KERNELS.only_ours(self.gradients):
             return
         for i, (leaf, gradient) in enumerate(self.gradients):
             if gradient is None or i in self.new_ones:
                 continue
+            cell = gradient._cell
+            # Known are: the gradient, and the name here.
+            if cell is not None and references(cell) > 2:
+                gradient._cell = Version()
+                gradient._cell.n = cell.n
+                cell.n += 1
             # Known are: the pair above, the name here, and the leaf.
             if references(gradient) > 2 + (leaf._gradient is gradient):
                 self.gradients[i] = (leaf, wrap(gradient._array))

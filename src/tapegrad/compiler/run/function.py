@@ -114,6 +114,7 @@ class Compiled:
         self.changing: set[int] = set()  # the places of floats that change from call to call
         self.by_value = False  # somebody looks at them
         self.new_leaves = False  # arguments that require grad are others each time
+        self.arrays = True  # NumPy arrays among its arguments are inputs, whatever is in them
         self.as_they_are: dict[int, Any] = {}  # arguments that the function knows otherwise, too
         ALL.add(self)
 
@@ -130,6 +131,12 @@ class Compiled:
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else types.MethodType(self, owner)
+
+    def __getattr__(self, name: str) -> Any:
+        # Python 3.14 evaluates annotations when they are asked for: `update_wrapper` copies none.
+        if name == "__annotations__":
+            return self.function.__annotations__
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.rest > 0:
@@ -172,7 +179,7 @@ class Compiled:
         if self.asks_for_gradients and sum([is_tensor(v) and v._wants_grad for v in values]) > 1:
             self.rest = REST
             return self.function(*args, **kwargs)  # one may be behind another one
-        parts = signature(values, self.new_leaves, self.looks_behind, self.as_they_are)
+        parts = signature(values, self.new_leaves, self.looks_behind, self.as_they_are, self.arrays)
         key = (spec, around(), *parts)
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
@@ -297,7 +304,7 @@ class Compiled:
             self.recordings[key] = made
         else:  # not kept: there is no end to them
             made.fail(f"there are {MOST_RECORDINGS} recordings already")
-            if self.is_piece and not any([r.run_steps for r in self.recordings.values()]):
+            if not any([r.run_steps for r in self.recordings.values()]):
                 self.rest = REST
         return made
 
@@ -322,7 +329,10 @@ class Compiled:
         self.changed[changed] += 1
         if self.changed[changed] >= SOME_CHANGES:
             self.cut_at([], name_of(changed))  # from the next call on
-        if self.changes > 4 * MOST_RECORDINGS:
+        moves = self.changed[MOVED] >= SOME_CHANGES and not stale.replays
+        if moves:
+            made.fail("tensors get other memory in each call")
+        elif self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
 
@@ -605,6 +615,11 @@ class Compiled:
             seen.is_over = True
             return seen
         reason, where = why_not(seen)
+        if reason and seen.recorder.looks_at_arrays:
+            # The next call is a first one, in which arrays are what they are.
+            seen.is_over, self.arrays = True, False
+            self.recordings.clear()
+            return seen
         if not reason and self.is_piece:
             reason = why_not_between(seen, self.asks_for_gradients)
         if self.is_piece and not self.looks_behind and (seen.recorder.behind or reason == BEHIND):
