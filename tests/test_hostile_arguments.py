@@ -459,6 +459,7 @@ def test_truth_values_of_numpy_are_floats_and_dates_are_no_numbers():
     yes = np.bool_(1)
     assert (torch.arange(3) * yes).dtype == torch.float32
     assert (torch.ones(2) - yes).tolist() == [0, 0]
+    assert torch.zeros(2).fill_(yes).tolist() == [1, 1]
     assert (torch.ones(1) + np.longdouble(2)).dtype == torch.float32
     with pytest.raises(TypeError):
         torch.ones(1) + np.timedelta64(1, "ns")
