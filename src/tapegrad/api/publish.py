@@ -90,7 +90,10 @@ def flags_of(api: Api) -> list[tuple[int, str, frozenset[type]]]:
     only_named = (function.__kwdefaults__ or {}).items()
     found += [(1 << 30, name) for name, v in only_named if isinstance(v, bool) or name in FLAGS]
     flags = [(i, name, IS_FLAG) for i, name in found if name not in NOT_FLAGS]
-    flags += [(i, name, IS_WHOLE) for i, name in enumerate(names) if name in WHOLE]
+    op = REGISTRY.get(api.spoken)
+    tensors = () if op is None else op.tensors  # of some functions the `n` is one
+    whole = [(i, name) for i, name in enumerate(names) if name in WHOLE and name not in tensors]
+    flags += [(i, name, IS_WHOLE) for i, name in whole]
     return sorted(flags, key=lambda flag: flag[0])
 
 
@@ -329,6 +332,7 @@ def make_inplace(api: Api) -> Callable[..., Any]:
     call = api.call
     flags = flags_of(api)
     plain = plain_arguments(ANY_NUMBER, flags) - 1
+    op = getattr(call, "op", None)  # of one tensor and nothing else
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
@@ -338,6 +342,8 @@ def make_inplace(api: Api) -> Callable[..., Any]:
         try:
             if kwargs or len(args) > plain:
                 check_flags(api, flags, (self, *args), kwargs, True, "_")
+            if op is not None and not (args or kwargs):
+                return write(op, (self,))
             return call(self, *args, **kwargs, run=write)
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True, "_")

@@ -85,7 +85,8 @@ def cannot_be_repeated(reason: str) -> None:
 def asked_about(t: Any, what: str) -> Any:
     """The tensor whose layout or history is real, where a recorder passes placeholders.
 
-    `what`: "layout" (strides), "history" (of autograd) or "place" (memory, version, base).
+    `what`: "layout" (strides), "history" (of autograd), "place" (memory, version, base), or "data",
+    which is about to be replaced.
     """
     for mode in ACTIVE.modes:
         if mode.records_steps:
