@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .base import IGNORED, NUMPY_ERRORS
 from .late_bound import HOST_KERNELS
 
 SMALL = 512  # elements: NumPy converts so many in less time than it takes to look at them
@@ -48,8 +49,11 @@ def before_rounding_to(dtype: Any, value: Any) -> Any:
     """
     if dtype.itemsize == 2 and dtype.kind == "f":
         if value.dtype.kind == "f" and value.dtype.itemsize == 8:
-            with np.errstate(over="ignore"):
+            token = NUMPY_ERRORS.set(IGNORED)  # what single precision cannot hold is infinite
+            try:
                 return value.astype(np.float32)
+            finally:
+                NUMPY_ERRORS.reset(token)
     return value
 
 
