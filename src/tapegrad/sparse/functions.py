@@ -35,6 +35,7 @@ from ..ops.shape.joining import Cat, Stack
 from ..ops.shape.part_views import Select, Unbind
 from . import selecting
 from .coo import (
+    OverEntries,
     SparseTensor,
     add_up,
     check_places,
@@ -175,21 +176,21 @@ def to_sparse(dense: Any, sparse_dim: int | None = None) -> SparseTensor:
     return sparse(wrap(unflat(flat, shape[:count])), named(entries, label), shape, True)
 
 
-def sparse_mask(dense: Any, mask: Any) -> SparseTensor:
+def sparse_mask(dense: Any, mask: Any) -> OverEntries:
     """The elements of a dense tensor at the places of a sparse one."""
-    if not isinstance(mask, SparseTensor):
+    if not isinstance(mask, OverEntries):
         raise could_not_run("sparse_mask", "CPU")
     if tuple(dense.shape) != mask._shape:
         raise RuntimeError(
             "sparse_mask(): operands have incompatible sizes; self has size "
             f"{list(dense.shape)} but mask has size {list(mask._shape)}"
         )
-    found: SparseTensor = mask._with(named(elements_at(dense, mask), "SparseMaskBackward0"))
+    found: OverEntries = mask._with(named(elements_at(dense, mask), "SparseMaskBackward0"))
     return found
 
 
-def elements_at(dense: Any, mask: SparseTensor) -> Any:
-    flat = wrap(flat_places(mask))
+def elements_at(dense: Any, mask: Any) -> Any:
+    flat = wrap(mask._flat())
     return dense.reshape(-1, *mask._shape[mask.sparse_dim() :])[flat]
 
 
@@ -363,8 +364,13 @@ def norm(a: SparseTensor, p: Any = 2, dim: Any = None, keepdim: bool = False) ->
     return a.coalesce()._entries.norm(p)
 
 
-def made_like(function: str, a: SparseTensor, dtype: Any, requires_grad: bool) -> SparseTensor:
+def made_like(function: str, a: Any, dtype: Any, requires_grad: bool) -> OverEntries:
     """A tensor of the same shape without entries: `zeros_like`, `empty_like`."""
+    if not isinstance(a, SparseTensor):
+        shape = tuple(a.shape)
+        return made_like(function, tg.zeros(shape).to_sparse(), dtype, requires_grad).to_sparse(
+            layout=a.layout
+        )
     if function not in ("zeros_like", "empty_like"):
         raise could_not_run("fill_.Scalar")
     made = dtypes.of(a._entries._array.dtype if dtype is None else dtype)
@@ -599,4 +605,4 @@ def computed() -> set[str]:
     }
 
 
-close_class(computed())
+close_class(SparseTensor, computed())

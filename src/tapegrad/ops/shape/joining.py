@@ -422,7 +422,7 @@ def repeated(times: Any, size: int, output_size: int | None) -> Any:
     """The numbers up to `size`, each as often as `times` says; on meta, as many as are to be."""
     if type(times) is STATE.meta_type:
         return np.zeros(output_size or 0, times.dtype)
-    places = np.repeat(np.arange(size), checked_repeats(times))
+    places = np.repeat(np.arange(size, dtype=np.int64), checked_repeats(times))
     if output_size is not None and output_size != len(places):
         raise RuntimeError("allocated size does not match required size")
     return places
@@ -440,7 +440,7 @@ def checked_repeats(times: Any) -> Any:
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{name}'")
     if times.size and times.min() < 0:
         raise RuntimeError("repeats can not be negative")
-    return times
+    return times.astype(np.intp, copy=False)
 
 
 # ---------------------------------------------------------------------- moving
