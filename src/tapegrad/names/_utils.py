@@ -285,20 +285,6 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     )
 
 
-def _flatten_dense_tensors(tensors: Any) -> Any:
-    """One long vector of all elements, for one message instead of many."""
-    return tg.cat([t.contiguous().view(-1) for t in tensors])
-
-
-def _unflatten_dense_tensors(flat: Any, tensors: Any) -> tuple[Any, ...]:
-    """The parts of such a vector, as views of the shapes of `tensors`."""
-    made, start = [], 0
-    for t in tensors:
-        made.append(flat.narrow(0, start, t.numel()).view(t.size()))
-        start += t.numel()
-    return tuple(made)
-
-
 def _take_tensors(tensors: Any, size_limit: int) -> Iterator[list[Any]]:
     """The tensors in groups of one type, of at most `size_limit` bytes where that is possible."""
     groups: dict[str, tuple[list[Any], int]] = {}
