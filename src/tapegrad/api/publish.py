@@ -15,7 +15,7 @@ from .. import dtypes
 from ..autograd.inplace import prefer_refusal, write
 from ..core.base import STATE, TensorBase
 from ..core.dispatch import unary
-from ..core.function_modes import NOT_ASKED, WATCHED, ask_watchers, is_watched
+from ..core.function_modes import NOT_ASKED, WATCHED, ask_watchers, is_watched, method_of_operator
 from ..core.late_bound import AUTOCAST, DISPATCHED, GPU, INTERPRETERS, TENSOR
 from ..core.op import REGISTRY
 from ..core.operators import OPS
@@ -315,13 +315,14 @@ def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> An
 OLD_FORMS_MET: list[str] = []  # PyTorch warns of the first one in a process
 
 
-def foreign(name: str, tensor: Any, other: Any) -> Any:
+def foreign(operator: str | Callable[..., Any], tensor: Any, other: Any) -> Any:
     """An operator whose other operand is neither tensor nor number, but may know what to do."""
     if not hasattr(type(other), "__torch_function__"):
         return NotImplemented
     from ..overrides import ask_foreign
 
-    return ask_foreign(getattr(Places.cls, name), (tensor, other), {})
+    method = method_of_operator(operator) if isinstance(operator, str) else operator
+    return ask_foreign(method, (tensor, other), {})
 
 
 INTERPRETERS.ask_foreign = foreign
@@ -573,7 +574,7 @@ def lazy_space(space: str, namespace: dict[str, Any]) -> tuple[Any, Any, list[st
 def augmented(method: Callable[..., Any]) -> Callable[..., Any]:
     def operator(self: Any, other: Any) -> Any:
         if not isinstance(other, (TensorBase, int, float, complex, np.generic)):
-            return NotImplemented
+            return foreign(method, self, other)
         return method(self, other)
 
     return operator

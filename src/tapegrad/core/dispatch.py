@@ -161,7 +161,12 @@ def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
             return apply(op, (a, b))
     else:
         try:
-            out = op.kernel(x, y) if op.native else enter(op.kernel, x, y)
+            if op.native:
+                out = op.kernel(x, y)
+            elif x.flags.c_contiguous and (other is None or y.flags.c_contiguous):
+                out = enter(op.by_rows, x, y)
+            else:
+                out = enter(op.kernel, x, y)
         except (ValueError, RuntimeError):
             return apply(op, (a, b))  # which complains, or another thread is in the quiet context
         if type(out) is not ndarray:

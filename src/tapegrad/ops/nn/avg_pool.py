@@ -246,6 +246,8 @@ def checked(
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     shape, ndim = array.shape, array.ndim
+    if n == 2 and not ndim:
+        raise IndexError("Dimension specified as -3 but tensor has no dimensions")
     if n == 2 and ndim < 3:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, "
