@@ -214,7 +214,7 @@ INSTEAD = {
     "complex32, which NumPy does not have": "torch.complex64",
     "nested tensors": "one padded tensor with a mask, or torch.nn.utils.rnn.pack_padded_sequence",
     "masked tensors": "torch.where(mask, x, 0), or the functions of torch.masked",
-    "sparse tensors other than COO": "torch.sparse_coo_tensor",
+    "sparse tensors in blocks": "torch.sparse_csr_tensor",
     "data pipes": "a Dataset or IterableDataset with a DataLoader",
 }
 

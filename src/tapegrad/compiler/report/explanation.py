@@ -1,4 +1,4 @@
-"""What became of a compiled function, in words: `tapegrad.compile.explain(f)`."""
+"""`tapegrad.compile.explain(f)`: the recordings of a compiled function, described in words."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...nn.modules.module import Module
 from ..capture.arguments import ANY_FLOAT, OVERLAP, SAME_AS
 from ..capture.undo import PLAIN
 from ..plan.native_calls import Segment
+from ..program.listing import Program
 from ..program.recording import Recording
 from ..program.steps import GradientStep, OpStep, WholeStep
 from ..run.function import Compiled
@@ -21,7 +22,7 @@ UNITS = ((1e-3, 1e3, "ms"), (0.0, 1e6, "µs"))
 
 
 class Explanation(str):
-    """What became of a compiled function, in words; `graph()` draws a recording."""
+    """The description of a compiled function's recordings; `graph()` draws one."""
 
     compiled: Compiled
 
@@ -29,10 +30,17 @@ class Explanation(str):
         """A recording as `diagnose.graph` draws graphs: text, SVG, DOT, a page."""
         from .drawing import picture
 
+        return picture(self.recorded(index), self.compiled.name())
+
+    def program(self, index: int = 0) -> Program:
+        """What a recording does, step by step: a string of it is a listing."""
+        return self.recorded(index).listing.program()
+
+    def recorded(self, index: int) -> Any:
         found = [r for r in self.compiled.recordings.values() if r.run_steps]
         if not found:
             raise RuntimeError(f"there is no recording of {self.compiled.name()}")
-        return picture(found[index], self.compiled.name())
+        return found[index]
 
 
 def explain(function: Any) -> Explanation:
@@ -134,7 +142,7 @@ def spell_key(recording: Recording) -> str:
 
 
 def spell_same(value: Any) -> str:
-    """An argument that only fits itself."""
+    """Describe an argument that is compared by identity."""
     if not isinstance(value, TensorBase):
         return f"a {type(value).__name__}"
     return "a tensor that requires grad" if value._wants_grad else "this very tensor"
@@ -196,7 +204,7 @@ def spell_kernels(segment: Segment, whole: float) -> list[str]:
 
 
 def spell_memory(recording: Recording) -> str:
-    """What the values of a call take, and what sharing places saves."""
+    """The memory of a call's values, and how much sharing it saves."""
     plan: Any = recording.plan
     block = 0 if plan.block is None else plan.block.nbytes
     size = block + sum([array.nbytes for array in recording.memory.values()])
