@@ -39,9 +39,7 @@ def from_flags(
     return found
 
 
-def chosen(
-    reduction: str, size_average: bool | None, reduce: bool | None, loss: Any = None
-) -> str:
+def chosen(reduction: str, size_average: bool | None, reduce: bool | None, loss: Any = None) -> str:
     """The reduction of a call that may still use the old flags; `loss` is the module's class."""
     if size_average is None and reduce is None:
         return reduction
