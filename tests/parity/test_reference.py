@@ -9,6 +9,10 @@ from reference_examples import every_entry, failures, needs_gpu
 
 # What PyTorch has not, or prints otherwise.
 OWN = ("torch.datasets.", "torch.diagnose.", "torch.utils.progress.")
+OWN_FUNC = """
+    argmin biharmonic divergence fixed_point ggn_vector_product hessian_diag hvp jacobian jet
+    kfac_factors laplacian linear_solve loop_over operator per_sample_grad root sparsity
+""".split()
 DIFFERENT = {
     "torch.PyTorchFileReader": "absent here, and says so",
     "torch.PyTorchFileWriter": "absent here, and says so",
@@ -17,13 +21,7 @@ DIFFERENT = {
     "torch.distributed.RedOpType": "is ReduceOp.RedOpType there",
     "torch.distributed.shrink_group": "absent here, and says so",
     "torch.distributed.split_group": "with NCCL alone there",
-    "torch.func.hessian_diag": "ours",
-    "torch.func.hvp": "ours",
-    **dict.fromkeys(
-        [f"torch.func.{n}" for n in ("biharmonic", "divergence", "jet", "laplacian", "operator")],
-        "ours",
-    ),
-    "torch.func.loop_over": "ours",
+    **dict.fromkeys([f"torch.func.{name}" for name in OWN_FUNC], "ours"),
     "torch.hub.help": "of a local folder here, of GitHub there",
     "torch.hub.list": "of a local folder here, of GitHub there",
     "torch.jit.interface": "PyTorch reads the source of the class, which an example has not",

@@ -36,8 +36,8 @@ y = total.tanh()
 loss = (y - 1) ** 2
 """
 GOES_BACK = """\
-trace = diagnose.trace_backward(loss)
-for step in trace:
+steps = diagnose.trace_backward(loss)
+for step in steps:
     pass
 """
 OVERWRITES = """\
@@ -233,7 +233,7 @@ def show_page(computed: dict[str, Any]) -> None:
     heading("6. The backward pass as a page")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tapegrad-demo-"))  # each user has their own
     page = folder / "backward.html"
-    run_snippet("goes_back.py", GOES_BACK, computed)["trace"].save(str(page))
+    run_snippet("goes_back.py", GOES_BACK, computed)["steps"].save(str(page))
     say("Step 1's backward pass, to be played step by step in a browser:\n")
     say(f"  {colour('bold', str(page))}")
 
