@@ -10,7 +10,7 @@ from reference_examples import every_entry, failures, needs_gpu
 # What PyTorch has not, or prints otherwise.
 OWN = ("torch.datasets.", "torch.diagnose.", "torch.utils.progress.")
 OWN_FUNC = """
-    argmin biharmonic divergence fixed_point ggn_vector_product hessian_diag hvp jacobian jet
+    NotConverged argmin biharmonic divergence fixed_point ggn_vector_product hessian_diag hvp jacobian jet
     kfac_factors laplacian linear_solve loop_over operator per_sample_grad root sparsity
 """.split()
 DIFFERENT = {
@@ -24,6 +24,8 @@ DIFFERENT = {
     **dict.fromkeys([f"torch.func.{name}" for name in OWN_FUNC], "ours"),
     "torch.hub.help": "of a local folder here, of GitHub there",
     "torch.hub.list": "of a local folder here, of GitHub there",
+    "torch.sparse.from_scipy": "ours",
+    "torch.sparse.to_scipy": "ours",
     "torch.jit.interface": "PyTorch reads the source of the class, which an example has not",
     "torch.linalg.eig": "the last bit of the eigenvalues: other LAPACK",
     "torch.linalg.eigvals": "the last bit of the eigenvalues: other LAPACK",
