@@ -10,8 +10,9 @@ from reference_examples import every_entry, failures, needs_gpu
 # What PyTorch has not, or prints otherwise.
 OWN = ("torch.datasets.", "torch.diagnose.", "torch.utils.progress.")
 OWN_FUNC = """
-    NotConverged argmin biharmonic divergence fixed_point ggn_vector_product hessian_diag hvp
-    jacobian jet kfac_factors laplacian linear_solve loop_over operator per_sample_grad root sparsity
+    NotConverged argmin biharmonic divergence fixed_point ggn_vector_product hessian_diag
+    hvp jacobian jet kfac_factors laplacian linear_solve loop_over operator per_sample_grad
+    root sparsity
 """.split()
 DIFFERENT = {
     "torch.PyTorchFileReader": "absent here, and says so",
