@@ -5,7 +5,7 @@ TAPEGRAD_PURE=1       pure: a py3-none-any wheel
 TAPEGRAD_PURE=0       compiled, or the build fails
 
 (The same TAPEGRAD_PURE=1 before a program takes the core of a compiled build from its Python files:
-src/tapegrad/_plain_core.py.)
+src/tapegrad/core/python_files.py.)
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ MYPYC_MODULES = [
     "src/tapegrad/core/transforms/batched.py",
     "src/tapegrad/core/transforms/dual.py",
     "src/tapegrad/core/transforms/opening.py",
+    "src/tapegrad/core/transforms/series.py",
     "src/tapegrad/core/promote.py",
     "src/tapegrad/core/tensor_lists.py",
     "src/tapegrad/core/node.py",

@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import time
 import tomllib
 
 HERE = pathlib.Path(__file__).parent
@@ -13,7 +14,7 @@ version = release = _own["version"]
 copyright = "the tapegrad authors, Apache-2.0"
 repository = _own["urls"]["Source"]
 
-extensions = ["myst_parser", "run_directive", "two_languages", "reference"]
+extensions = ["myst_parser", "run_directive", "two_languages", "reference", "name_pages"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]  # pages of the repository may start at any level
@@ -56,5 +57,36 @@ def add_menu(app, name, source):
         source[0] += ERRORS_MENU
 
 
+class Progress:
+    """A line every few seconds: the build takes minutes, and Sphinx is told to be quiet."""
+
+    def __init__(self):
+        self.began = self.said = time.monotonic()
+        self.counts = {}
+
+    def tell(self, app, doing, name):
+        count = self.counts[doing] = self.counts.get(doing, 0) + 1
+        now = time.monotonic()
+        if now - self.said >= 3 or count == 1:
+            self.said = now
+            of = f" of {len(app.env.all_docs)}" if doing == "writing" else ""
+            print(f"{now - self.began:4.0f} s  {doing} page {count}{of}: {name}", flush=True)
+
+    def reading(self, app, name, source):
+        self.tell(app, "reading and running", name)
+
+    def writing(self, app, name, template, context, doctree):
+        self.tell(app, "writing", name)
+
+    def done(self, app, failed):
+        print(
+            f"{time.monotonic() - self.began:4.0f} s  {'failed' if failed else 'done'}", flush=True
+        )
+
+
 def setup(app):
     app.connect("source-read", add_menu)
+    progress = Progress()
+    app.connect("source-read", progress.reading)
+    app.connect("html-page-context", progress.writing)
+    app.connect("build-finished", progress.done, priority=900)

@@ -256,8 +256,15 @@ def test_numbers_between_tensors_as_old_programs_write_them():
     same(m.clone().addmm_(2, 3, m, m), [[5.0, 0.0], [0.0, 5.0]])
     same(torch.addmv(2, t, 3, m, t), [5.0, 10.0])
     same(torch.baddbmm(2, m[None], 3, m[None], m[None]), [[[5.0, 0.0], [0.0, 5.0]]])
+    same(torch.add(t, 2, o, out=torch.empty(0)), [7.0, 10.0])
+    same(m.addmm(2, m, m), [[3.0, 0.0], [0.0, 3.0]])  # the number is beta, not alpha
     with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
         torch.add(t, o, 2)
+    wrong = [torch.addmm, torch.baddbmm, torch.addmv, torch.addr, torch.addbmm]
+    args = [(m, m), (m[None], m[None]), (m, t), (t, t), (m[None], m[None])]
+    for function, two, out in zip(wrong, args, [m, m[None], t, m, m], strict=True):
+        with pytest.raises(TypeError):
+            function(out, 2, *two)
 
 
 def test_the_first_old_call_warns(monkeypatch):
@@ -268,6 +275,28 @@ def test_the_first_old_call_warns(monkeypatch):
     with pytest.warns(UserWarning, match="^This overload of add is deprecated"):
         torch.add(t, 2, t)
     torch.add(t, 2, t)
+
+
+def test_stable_is_a_keyword_among_keywords():
+    t = torch.tensor([2.0, 1.0])
+    same(t.sort(stable=True, dim=0)[0], [1.0, 2.0])
+    for call in [t.sort, t.argsort]:
+        with pytest.raises(TypeError, match=r"got \(int, stable=bool\), but expected one of:"):
+            call(0, stable=True)
+    with pytest.raises(TypeError, match=r"got \(Tensor, int, bool, stable=bool\)"):
+        torch.sort(t, 0, True, stable=True)
+    with pytest.raises(TypeError, match=r"sort\(\) received an invalid combination"):
+        t.sort(True)
+
+
+def test_several_ints_for_a_tuple():
+    t = torch.zeros(1, 4, 2, 1)
+    assert t.squeeze(0, 3).shape == (4, 2) and t.clone().squeeze_(0, 1, 3).shape == (4, 2)
+    assert [part.shape[1] for part in t.hsplit(1, 2)] == [1, 1, 2]
+    assert t.count_nonzero(0, 1).shape == (2, 1)
+    assert len(t.vsplit(1, 1)) == 3 and len(t[:, 0].dsplit(0, 1)) == 3
+    with pytest.raises(TypeError):
+        torch.squeeze(t, 0, 3)
 
 
 def test_limits_of_python_types():
@@ -326,3 +355,18 @@ def test_comparisons_in_place_give_zero_gradients():
     a.sum().backward()
     same(x.grad, [0.0, 0.0])
     same(y.grad, [0.0, 0.0])
+
+
+def test_refusals_of_bool_sums_and_of_numbers_as_images():
+    t = torch.ones(2, dtype=torch.bool)
+    for call, name in [(t.cumsum_, "cumsum"), (t.cumprod_, "cumprod")]:
+        with pytest.raises(NotImplementedError, match=f'"{name}_out_cpu" not implemented for'):
+            call(0)
+    with pytest.raises(IndexError, match="Dimension specified as -3 but tensor has no dimensions"):
+        torch.nn.functional.avg_pool2d(torch.tensor(1.0), 1)
+
+
+def test_powers_of_complex_exponents_under_anomaly_detection():
+    base, exponent = torch.tensor([2.0, 0.0]), torch.tensor([1 + 1j, 0])
+    with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
+        assert base.pow(exponent).isnan().tolist() == [False, True]

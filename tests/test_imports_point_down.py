@@ -54,7 +54,7 @@ LAYER_OF = {name: ORDER.index(layer) for layer in LAYERS for name in LAYERS[laye
 
 # Imports inside functions that point up, with what makes them necessary. Each runs only when the
 # feature is used. What lower layers call more often is a record (core/late_bound.py) that the
-# package fills from _on_demand.py.
+# package fills from api/on_demand.py.
 LAZY_EXCEPTIONS = {
     ("kernels.cuda.launchers.gates", "ops.nn.leaky_activations"): "CUDA text from the op's formula",
     ("kernels.cuda.launchers.gates", "ops.nn.piecewise_linear"): "CUDA text from the op's formula",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tapegrad as tg
+import tapegrad.ops.nn.adaptive_pool
 import tapegrad.ops.nn.avg_pool
 import tapegrad.ops.nn.batch_norm
 import tapegrad.ops.nn.conv
@@ -441,7 +442,7 @@ def test_max_pool(dtype, windows, lead):
     np.testing.assert_array_equal(found, reference(grad, indices, size, False))
 
 
-def test_dilated_max_pool_is_left_to_numpy():
+def test_dilated_max_pool():
     x = draw(np.random.default_rng(9), (1, 2, 9, 9), np.float32)
     geometry = ((2, 2), (1, 1), (1, 1), (3, 3), (8, 8))
     ours, reference = kernels("max_pool2d_with_indices")
@@ -489,3 +490,66 @@ def test_shapes_that_do_not_go_together_never_reach_the_kernels(transposed):
                 REGISTRY[name].kernel(*args)
         else:
             np.testing.assert_array_equal(REGISTRY[name].kernel(*args), expected)
+
+
+VOLUMES = [  # size, kernel, stride, padding, gaps, windows
+    ((4, 6, 6), (2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1), (2, 3, 3)),
+    ((3, 5, 7), (2, 3, 3), (1, 2, 2), (1, 1, 1), (1, 1, 1), (4, 3, 4)),
+    ((5, 7, 6), (3, 2, 3), (2, 1, 2), (1, 0, 1), (2, 3, 1), (2, 4, 3)),
+    ((1, 1, 3), (1, 1, 3), (1, 1, 1), (0, 0, 1), (1, 1, 1), (1, 1, 3)),
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("volume", VOLUMES, ids=str)
+def test_windows_of_volumes(dtype, volume):
+    rng = np.random.default_rng(12)
+    size, kernel, stride, padding, gaps, out = volume
+    x = np.round(draw(rng, (2, 3, *size), dtype) * 8)  # sums are exact, and many are equal
+    grad = np.round(draw(rng, (2, 3, *out), dtype) * 8)
+    spoiled = x.copy()
+    spoiled[rng.random(x.shape) < 0.1] = np.nan
+    spoiled[rng.random(x.shape) < 0.3] = -np.inf
+    for a in (x, spoiled, x[..., ::-1]):
+        ours, reference = kernels("max_pool3d_with_indices")
+        expected = reference(a, kernel, stride, padding, gaps, out)
+        for f, e in zip(
+            with_threads(ours, a, kernel, stride, padding, gaps, out), expected, strict=True
+        ):
+            np.testing.assert_array_equal(f, e)
+            assert f.dtype == e.dtype
+    ours, reference = kernels("max_pool3d_backward")
+    found = with_threads(ours, grad, expected[1], size, False)
+    np.testing.assert_array_equal(found, reference(grad, expected[1], size, False))
+    if gaps != (1, 1, 1):
+        return
+    for counted, override in ((True, None), (False, None), (True, 4)):
+        how = (kernel, stride, padding, out, counted, override)
+        ours, reference = kernels("avg_pool3d")
+        np.testing.assert_array_equal(with_threads(ours, x, *how), reference(x, *how))
+        ours, reference = kernels("avg_pool3d_backward")
+        found, expected = with_threads(ours, grad, size, *how), reference(grad, size, *how)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("sizes", [((5, 4), (3, 2)), ((3, 6, 4), (2, 3, 5)), ((2, 3), (4, 7))])
+def test_windows_that_tile(dtype, sizes):
+    size, out = sizes
+    rng = np.random.default_rng(13)
+    x, grad = draw(rng, (2, 3, *size), dtype), draw(rng, (2, 3, *out), dtype)
+    name = f"adaptive_avg_pool{len(size)}d"
+    for which, argument, shape in ((name, x, out), (f"{name}_backward", grad, size)):
+        ours, reference = kernels(which)
+        found, expected = with_threads(ours, argument, shape), reference(argument, shape)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert found.dtype == dtype and found.shape == expected.shape
+    x[0, 0].flat[3] = np.nan
+    x[1] = np.round(x[1])
+    ours, reference = kernels(f"adaptive_max_pool{len(size)}d")
+    expected = reference(x, out)
+    for f, e in zip(with_threads(ours, x, out), expected, strict=True):
+        np.testing.assert_array_equal(f, e)
+    ours, reference = kernels(f"adaptive_max_pool{len(size)}d_backward")
+    found = with_threads(ours, np.round(grad * 8), expected[1], size)
+    np.testing.assert_array_equal(found, reference(np.round(grad * 8), expected[1], size))

@@ -25,8 +25,8 @@ import tapegrad as torch
 from serialized import DATA, LEGACY, SAFE, WHOLE, archive_of, same, tensor_pickle
 from tapegrad import serialization
 from tapegrad._serialization import archive
-from tapegrad._serialization.storage_bytes import as_bytes
 from tapegrad.core.array_kind import root_of
+from tapegrad.core.strides import as_bytes
 
 nn = torch.nn
 SOURCE = str(pathlib.Path(torch.__file__).parent.parent)
@@ -157,7 +157,7 @@ def test_memory_from_elsewhere() -> None:
         t = torch.from_numpy(array)
         back = there_and_back(t)
         assert back.tolist() == t.tolist() and back.stride() == t.stride()
-    assert as_bytes(root_of(grid[1:].T)).size == grid.nbytes
+    assert as_bytes(np, root_of(grid[1:].T)).size == grid.nbytes
 
 
 def test_a_state_dict_keeps_its_metadata() -> None:

@@ -19,7 +19,9 @@ import tapegrad
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS / "_ext"))
 import benchmark_picture
+import check_links
 import examples
+import name_pages
 import pages
 import reference
 
@@ -141,6 +143,53 @@ def test_the_reference_has_every_public_name():
     assert conv.count("`in_channels`: ") == 1 and "**Shape**: (N, in\\_channels, H, W)" in conv
 
 
+def test_most_arguments_are_explained():
+    """Four of five entries say something of each of their arguments."""
+    silent = []
+    for name, part in reference_examples.every_entry():
+        head = part.partition("\n")[0]
+        taken = re.findall(r"[(,] ?\**(\w+)(?==|, |\)$)", head) if "(" in head else []
+        told = set(re.findall(r"`(\w+)`[:,]", part.partition("**Arguments**")[2]))
+        if set(taken) - told - {"args", "kwargs"}:
+            silent.append(name)
+    assert len(silent) < 0.2 * len(reference_examples.every_entry())
+    assert not {"torch.Tensor.backward", "torch.addmm", "torch.nn.Linear"} & set(silent)
+    assert "=..." not in "".join(p.partition("\n")[0] for _, p in reference_examples.every_entry())
+
+
+def test_every_name_gets_a_page_of_its_own(tmp_path):
+    """What the site does to a rendered part of the reference: see docs/_ext/name_pages.py."""
+    folder = tmp_path / "reference"
+    folder.mkdir()
+    entry = """<dl class="py function">
+<dt class="sig sig-object py" id="{0}">{0}(x)<a class="headerlink" href="#{0}">¶</a></dt>
+<dd><p>About {0}. More.</p><dl><dt>a</dt></dl><a href="#torch.t">t</a></dd></dl>"""
+    body = "".join(map(entry.format, ["torch.T", "torch.t", "torch.exp"]))
+    (folder / "part.html").write_text(
+        "<title>torch: Part - tapegrad</title><nav>menu</nav>"
+        f'<article role="main" id="x"><section><h1>torch: Part<a class="headerlink" '
+        f'href="#x">¶</a></h1>{body}</section></article>'
+    )
+    (tmp_path / "page.html").write_text('<a href="reference/part.html#torch.exp">exp</a>')
+    name_pages.rewrite_links(tmp_path, name_pages.move_entries(folder))
+    part = (folder / "part.html").read_text()
+    assert re.findall(r'<tr class="name" id="([\w.]+)"', part) == [
+        "torch.T",
+        "torch.t",
+        "torch.exp",
+    ]
+    assert "<dl" not in part and "<td>About torch.exp</td>" in part
+    files = {path.name for path in folder.glob("torch.*")}
+    assert len({name.lower() for name in files}) == 3
+    exp = (folder / "torch.exp.html").read_text()
+    assert "<nav>menu</nav>" in exp and "<title>torch.exp - tapegrad</title>" in exp
+    assert exp.count("<dl") == 2 and "About torch.t" not in exp
+    assert (tmp_path / "page.html").read_text() == '<a href="reference/torch.exp.html">exp</a>'
+    assert check_links.broken(tmp_path) == [
+        "reference/" + f + " -> index.html" for f in sorted(files)
+    ]
+
+
 def test_every_row_of_the_benchmarks_is_drawn():
     text = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
     found = benchmark_picture.rows(text)
@@ -215,3 +264,22 @@ def test_operators_and_further_arguments_are_turned_round():
         ">>> tensor([2.0]).clip(-1, max=1).shape\n"
     )
     assert examples.turned_round("torch.Tensor.clamp_", {"clamp"}, given) is None
+
+
+def test_every_page_of_the_menu_has_a_chinese_name():
+    text = (DOCS / "_ext" / "two_languages.py").read_text(encoding="utf-8")
+    menu = ast.literal_eval(re.search(r"^MENU = (\{.*?^\})", text, re.M | re.S)[1])
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    for caption, body in re.findall(r"```\{toctree\}\n:caption: (.*)\n:hidden:\n\n([^`]*)", index):
+        if not re.search(r"[\u4e00-\u9fff]", caption):
+            assert caption in menu
+            for line in body.split("\n"):
+                named = re.match(r"(.*) <.*>$", line)
+                if line and not named:
+                    page = DOCS / f"{line}.md"
+                    if line == "reference/index":
+                        continue
+                    page = page if page.exists() else DOCS / line / "README.md"
+                    named = re.search(r"^# (.*)$", page.read_text(encoding="utf-8"), re.M)
+                if line:
+                    assert named[1].strip() in menu, named[1]

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-import types
 
 import numpy as np
 import pytest
@@ -52,6 +51,11 @@ def test_every_lazy_name_is_there():
     for name in torch._LAZY:
         if torch._LAZY[name] != "serialization":
             assert getattr(torch, name) is not None
+
+
+def test_private_modules_that_programs_use_are_there_without_an_import():
+    code = "import tapegrad\ntapegrad._utils._flatten_dense_tensors, tapegrad._ops.OpOverload\n"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_method_that_loads_its_family_runs_once():
@@ -228,6 +232,28 @@ def test_traces_are_written(tmp_path):
     assert json.loads(gzip.decompress(packed.read_bytes()))["traceEvents"][1]["dur"] > 0
 
 
+def test_profiles_name_draws_and_steps_of_optimizers():
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    with torch.profiler.profile(record_shapes=True) as prof:
+        torch.rand(2), torch.randn(3), torch.randint(9, (2,)), torch.randperm(3)
+        torch.empty(2).uniform_(), torch.empty(2).normal_(), torch.empty(2).exponential_()
+        torch.multinomial(torch.ones(3), 2), torch.normal(0.0, 1.0, (2,))
+        optimizer.zero_grad()
+        w.sum().backward()
+        optimizer.step()
+    draws = "rand randn randint randperm uniform_ normal_ exponential_ multinomial normal".split()
+    seen = [event.key for event in prof.events()]
+    assert seen[:9] == [f"aten::{name}" for name in draws]
+    assert {"Optimizer.zero_grad#SGD.zero_grad", "Optimizer.step#SGD.step"} <= set(seen)
+    shapes = [event.input_shapes for event in prof.events()[4:7]]
+    assert shapes == [[[2]], [[2]], [[2]]]
+    with torch.profiler.profile() as prof, pytest.raises(RuntimeError):
+        torch.empty(2).uniform_(2, 1)
+    torch.rand(1)
+    assert [event.key for event in prof.events()] == ["aten::uniform_"]
+
+
 # --- processes -------------------------------------------------------------------------------
 
 
@@ -286,47 +312,12 @@ def test_versions_are_pickled_and_hashed():
 
 
 def test_tensorboard_says_what_it_needs(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    forget(monkeypatch)
-    with pytest.raises(ImportError, match="pip install tensorboardX"):
-        _ = torch.utils.tensorboard
-
-
-def test_tensorboard_gets_arrays(monkeypatch):
-    calls = []
-
-    class Writer:
-        logdir = "runs/here"
-
-        def __init__(self, logdir=None, **options):
-            calls.append(("made", logdir))
-
-        def add_scalar(self, *args):
-            calls.append(args)
-
-        def add_histogram(self, tag, values):
-            calls.append((tag, type(values)))
-
-        def close(self):
-            calls.append("closed")
-
-    fake = types.ModuleType("tensorboardX")
-    fake.SummaryWriter = Writer
-    monkeypatch.setitem(sys.modules, "tensorboardX", fake)
-    forget(monkeypatch)
-    with torch.utils.tensorboard.SummaryWriter("runs") as writer:
-        writer.add_scalar("loss", torch.tensor(1.5), 3)
-        writer.add_histogram("weights", torch.ones(3, requires_grad=True))
-        assert writer.get_logdir() == "runs/here"
-    expected = [("made", "runs"), ("loss", 1.5, 3), ("weights", np.ndarray), "closed"]
-    assert calls == expected
-
-
-def forget(monkeypatch):
-    """Import the module anew; afterwards all is as it was."""
-    for name in ("tapegrad.utils.tensorboard", "tapegrad.utils.tensorboard.writer"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    """What it writes is compared with what PyTorch writes in tests/parity/test_tensorboard.py."""
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    monkeypatch.delitem(sys.modules, "tapegrad.utils.tensorboard", raising=False)
     monkeypatch.delitem(vars(torch.utils), "tensorboard", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r"(?s)^No module named 'tensorboard'\n.*pip ins"):
+        _ = torch.utils.tensorboard
 
 
 # --- data ------------------------------------------------------------------------------------
@@ -371,7 +362,7 @@ def test_text():
     "path, why, instead",
     [
         ("nested", "nested tensors", "one padded tensor with a mask"),
-        ("sparse_csr_tensor", "sparse tensors other than COO", "torch.sparse_coo_tensor"),
+        ("sparse_bsr_tensor", "sparse tensors in blocks", "torch.sparse_csr_tensor"),
         ("quantize_per_tensor", "quantisation", "python -m tapegrad check"),
         ("optim.swap_in_optimizer_params_and_state", "not yet", "python -m tapegrad check"),
     ],

@@ -23,10 +23,10 @@ IMPORTS = (
 )
 # The modules whose functions are all published: their file, and where `Tensor` comes from.
 SPACES = {
-    "linalg": "linalg.pyi",
-    "fft": "fft.pyi",
-    "special": "special.pyi",
-    "masked": "masked.pyi",
+    "linalg": "linalg/__init__.pyi",
+    "fft": "fft/__init__.pyi",
+    "special": "special/__init__.pyi",
+    "masked": "masked/__init__.pyi",
     "signal.windows": "signal/windows.pyi",
     "nn.functional": "nn/functional.pyi",
 }

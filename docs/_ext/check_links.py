@@ -5,27 +5,26 @@ python docs/_ext/check_links.py build/site
 
 from __future__ import annotations
 
-import html.parser
+import functools
+import html
+import os
 import pathlib
+import re
 import sys
 import urllib.parse
 
 
-class Page(html.parser.HTMLParser):
+class Page:
     """The places that a page has, and the links that leave from it."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.places: set[str] = set()
-        self.links: set[str] = set()
-        self.feed(text)
+    # The pages are what Sphinx writes: double quotes around every attribute. A parser of HTML takes
+    # ten times as long, for 2,500 pages.
+    ID = re.compile(r'\sid="([^"]+)"')
+    ADDRESS = re.compile(r'\s(?:href|src)="([^"]*)"|<object\b[^>]*?\sdata="([^"]*)"')
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        for name, value in attributes:
-            if name == "id" and value:
-                self.places.add(value)
-            elif value and (name in ("href", "src") or (tag, name) == ("object", "data")):
-                self.links.add(value)
+    def __init__(self, text: str) -> None:
+        self.places = {html.unescape(name) for name in self.ID.findall(text)}
+        self.links = {html.unescape(a or b) for a, b in self.ADDRESS.findall(text) if a or b}
 
 
 def broken(site: pathlib.Path) -> list[str]:
@@ -34,6 +33,7 @@ def broken(site: pathlib.Path) -> list[str]:
     paths = [p for p in site.rglob("*.html") if not p.is_relative_to(made)]
     pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in paths}
     found = []
+    is_there = functools.cache(pathlib.Path.exists)
     for path, page in pages.items():
         for link in sorted(page.links):
             parts = urllib.parse.urlsplit(link)
@@ -41,9 +41,10 @@ def broken(site: pathlib.Path) -> list[str]:
                 continue
             target = path
             if parts.path:
-                target = (path.parent / urllib.parse.unquote(parts.path)).resolve()
+                joined = os.path.normpath(path.parent / urllib.parse.unquote(parts.path))
+                target = pathlib.Path(joined)
             place = urllib.parse.unquote(parts.fragment)
-            there = target.exists()
+            there = is_there(target)
             if there and place and target in pages and place != "":
                 there = place in pages[target].places
             if not there:

@@ -7,6 +7,8 @@ pages are written to docs/reference when the site is built and are not kept in t
 from __future__ import annotations
 
 import ast
+import datetime
+import enum
 import functools
 import importlib
 import inspect
@@ -114,11 +116,23 @@ def signature(value: Any) -> inspect.Signature | None:
 
 
 def default_text(value: Any) -> str:
-    plain = isinstance(value, (bool, int, float, str, type(None)))
-    if plain or (isinstance(value, tuple) and all(isinstance(v, (int, float)) for v in value)):
+    """A default as it would be typed; "" of an argument that has none but says so late."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__.replace('RedOpType', 'ReduceOp')}.{value.name}"
+    if isinstance(value, (bool, int, float, str, list, dict, type(None), type(NotImplemented))):
         return repr(value)
-    text = str(value)
-    return text if re.fullmatch(r"torch\.\w+", text) else "..."
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(default_text, value)) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, datetime.timedelta):
+        return f"timedelta(seconds={value.total_seconds():g})"
+    if callable(value) or isinstance(value, types.ModuleType):
+        return str(getattr(value, "__name__", "..."))
+    if type(value) is object:
+        return ""
+    if type(value).__name__ == "Generator":
+        return "default_generator"
+    text = str(value)  # of a sum over all dimensions it is "..."
+    return "<all>" if text == "..." else text if re.fullmatch(r"torch\.\w+", text) else "..."
 
 
 def signature_text(found: inspect.Signature) -> str:
@@ -135,7 +149,8 @@ def signature_text(found: inspect.Signature) -> str:
         if p.kind is p.VAR_POSITIONAL:
             star = True
         mark = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
-        given = "" if p.default is p.empty else f"={default_text(p.default)}"
+        default = "" if p.default is p.empty else default_text(p.default)
+        given = f"={default}" if default else ""
         parts.append(f"{mark}{p.name}{given}")
     return "(" + ", ".join(parts + ["/"] * slash) + ")"
 
@@ -205,25 +220,61 @@ def lines_of(file: str) -> dict[str, int]:
     return found
 
 
-def source_link(name: str, value: Any) -> list[str]:
-    """A link to the lines that define something; nothing where they cannot be found."""
+@functools.cache
+def blocks_of(file: str) -> dict[str, int]:
+    """The first line of every block in a file of ops, by the name that it publishes."""
+    found: dict[str, int] = {}
+    for node in ast.parse(pathlib.Path(file).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            said = [
+                line.value.value
+                for line in node.body
+                if isinstance(line, ast.Assign)
+                and isinstance(line.value, ast.Constant)
+                and [getattr(target, "id", "") for target in line.targets] == ["name"]
+            ]
+            snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.name).lower()
+            for name in [*said, node.name.lower(), snake]:
+                found.setdefault(str(name), node.lineno)
+    return found
+
+
+def place_of(name: str, value: Any) -> tuple[str, int]:
+    """The file and the line that define something; ("", 0) where they cannot be found."""
     from tapegrad.ops.block.definition import APIS
 
     space, _, last = name.rpartition(".")
     api = APIS.get(name.removeprefix("torch.")) or APIS.get(last) or APIS.get(last.rstrip("_"))
     if not inspect.isclass(value) and api is not None and space in HOMES_OF_OPS:
+        first = api.doc.partition("(")[0]  # of a second name, the first one
+        for owner in (api, APIS.get(first), APIS.get(api.name.rpartition(".")[2])):
+            home = "" if owner is None else sys.modules[owner.home].__file__ or ""
+            if home and (line := blocks_of(home).get(owner.name)):
+                return home, line  # the block; its call may be the machinery's
         value = api.call
     value = getattr(value, "fget", None) or inspect.unwrap(value)
-    code = getattr(value, "__code__", None)
-    file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
-    if inspect.isclass(value):
-        file = getattr(sys.modules.get(value.__module__), "__file__", None) or ""
-        line = lines_of(file).get(value.__qualname__, 0) if file.endswith(".py") else 0
+    if not inspect.isclass(value):
+        value = value if hasattr(value, "__code__") else type(value)
+    if not inspect.isclass(value):
+        return value.__code__.co_filename, value.__code__.co_firstlineno
+    files = [getattr(sys.modules.get(value.__module__), "__file__", None) or ""]
+    # A class may say that it is at home where it is published: its methods know better.
+    files += [f.__code__.co_filename for f in vars(value).values() if inspect.isfunction(f)]
+    for file in files:
+        if file.endswith(".py") and pathlib.Path(file).exists():
+            if line := lines_of(file).get(value.__qualname__, 0):
+                return file, line
+    return "", 0
+
+
+def source_link(name: str, value: Any) -> list[str]:
+    """A link to the lines that define something; nothing where they cannot be found."""
+    file, line = place_of(name, value)
     path = pathlib.Path(file)
     if not line or not path.is_relative_to(ROOT / "src"):
         return []
     where = path.relative_to(ROOT).as_posix()
-    return [f"[source]({SOURCE}/{where}#L{line}){{.source}}", ""]
+    return [f"[\\[source\\]]({SOURCE}/{where}#L{line}){{.source}}", ""]
 
 
 SOURCE = "https://github.com/tapegrad/tapegrad/blob/main"
@@ -254,6 +305,8 @@ def written_out(name: str, value: Any) -> inspect.Signature | None:
 def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     """One name of the reference."""
     found = written_out(name, value)
+    if inspect.isclass(value) and issubclass(value, (enum.Enum, BaseException)):
+        found = None  # nobody makes one by calling it
     doc = inspect.getdoc(value) or ""
     if inspect.isclass(value) and value.__doc__ is None:
         doc = ""
@@ -266,7 +319,9 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     prose, told, shape = sections(prose)
     shown = signature_text(found) if found is not None and kind != "data" else ""
     lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), "", *source_link(name, value)]
-    told = told or arguments(name, found)
+    # Those that the docstring leaves out, because they mean the same everywhere.
+    spoken = {word for line in told for word in re.findall(r"`(\w+)`(?=[,:])", line)}
+    told += [line for line in arguments(name, found) if line[3:].partition("`")[0] not in spoken]
     if shape:
         more = [f"**Shape**: {as_prose(shape).replace('->', '→')}", "", *more]
     if told:
@@ -284,15 +339,14 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
 def of_op(name: str) -> list[str]:
     """What the block says about derivatives."""
     from tapegrad.core.op import REGISTRY
-
-    sys.path.insert(0, str(ROOT / "tools"))
-    import operators_page
+    from tapegrad.diagnose.formulas import rule_text
 
     op = REGISTRY.get(name)
     if op is None or not op.differentiable:
         return []
-    rules = operators_page.gradients(op)
-    return [f"**Gradient** (`{op.node_name}`): {rules}", ""]
+    rules = [rule_text(op, i) for i in range(1 if op.variadic else len(op.tensors))]
+    told = [f"- `{rule}`" for rule in rules if rule]
+    return [f"**Gradient** (`{op.node_name}`)", "", *told, ""] if told else []
 
 
 def shapes_of(value: Any, doc: str) -> list[str]:

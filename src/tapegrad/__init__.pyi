@@ -21,9 +21,9 @@ from . import export as export
 from . import fft as fft
 from . import func as func
 from .names import functional as functional
-from . import futures as futures
+from .names import futures as futures
 from . import fx as fx
-from . import hub as hub
+from .names import hub as hub
 from .names import jit as jit
 from . import library as library
 from . import linalg as linalg
@@ -62,7 +62,7 @@ from .core.subclass import DisableTorchFunctionSubclass as DisableTorchFunctionS
 from .api.tensor.legacy_storages import DoubleStorage as DoubleStorage
 from .cuda.streams import Event as Event
 from .api.tensor.legacy_storages import FloatStorage as FloatStorage
-from .futures import Future as Future
+from .names.futures import Future as Future
 from .amp.grad_scaler import GradScaler as GradScaler
 from .api.tensor.legacy_storages import HalfStorage as HalfStorage
 from .api.tensor.legacy_storages import IntStorage as IntStorage
@@ -165,9 +165,12 @@ from .sparse.functions import smm as smm
 from .api.removed_names import solve as solve
 from .device import sparse_bsc as sparse_bsc
 from .device import sparse_bsr as sparse_bsr
+from .sparse.compressed import sparse_compressed_tensor as sparse_compressed_tensor
 from .sparse.functions import sparse_coo_tensor as sparse_coo_tensor
 from .device import sparse_csc as sparse_csc
+from .sparse.compressed import sparse_csc_tensor as sparse_csc_tensor
 from .device import sparse_csr as sparse_csr
+from .sparse.compressed import sparse_csr_tensor as sparse_csr_tensor
 from .sparse.more import spmm as spmm
 from .sparse.functions import sspaddmm as sspaddmm
 from .api.symbolic import sym_float as sym_float

@@ -16,10 +16,10 @@ import numpy as np
 from . import dtypes
 from .core.array_kind import host, root_of
 from .core.base import STATE, wrap
-from .core.devices import placed
+from .core.devices import placed, xp_of
 from .core.is_array import is_array
 from .core.late_bound import ON_DEMAND
-from .core.strides import address
+from .core.strides import address, as_bytes
 
 HAS_NUMPY = True
 
@@ -158,7 +158,9 @@ class UntypedStorage:
 
     def __init__(self, source: Any = 0, *, device: Any = None) -> None:
         if is_array(source) or type(source) is STATE.meta_type:
-            self.owner = root_of(source)
+            root = root_of(source)
+            dense = type(root) is STATE.meta_type or root.flags.c_contiguous
+            self.owner = root if dense else as_bytes(xp_of(root), root)
             return
         from .ops.creation.sized import empty
 
@@ -196,8 +198,7 @@ class UntypedStorage:
     def bytes(self) -> Any:
         if type(self.owner) is STATE.meta_type:
             raise NotImplementedError("Not available for 'meta' device type")
-        flat = self.owner if self.owner.flags.c_contiguous else self.owner.T
-        return flat.reshape(-1).view(np.uint8)
+        return self.owner.reshape(-1).view(np.uint8)
 
     def data_ptr(self) -> int:
         return 0 if type(self.owner) is STATE.meta_type else address(self.owner)

@@ -103,6 +103,61 @@ def test_locks_are_free_in_the_child() -> None:
     assert status == 0
 
 
+IMPORTING = """
+import importlib.abc, importlib.machinery, os, select, sys, threading, time
+import tapegrad
+
+class Slow(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path, target=None):
+        if name == "tapegrad.imported_slowly":
+            begun.set()
+            time.sleep(0.1)  # the lock is held before the module exists
+            return importlib.machinery.ModuleSpec(name, self)
+
+    def exec_module(self, module):
+        time.sleep(0.1)
+        module.done = True
+
+begun = threading.Event()
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=lambda: __import__("tapegrad.imported_slowly"))
+thread.start()
+begun.wait()
+time.sleep(float(sys.argv[1]))
+reading, writing = os.pipe()
+pid = os.fork()
+if pid == 0:
+    import tapegrad.imported_slowly
+    os.write(writing, b"well" if tapegrad.imported_slowly.done else b"half")
+    os._exit(0)
+print(os.read(reading, 9) if select.select([reading], [], [], 10)[0] else "hangs", end="")
+os.kill(pid, 9)
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("late", [0.0, 0.15])
+def test_a_fork_waits_for_imports_of_other_threads(late: float) -> None:
+    """A child cannot finish an import that a thread of its parent had begun."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTING, str(late)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.returncode) == ("b'well'", 0), done.stderr
+
+
+def test_a_fork_in_an_import_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that forks is itself importing: only imports of other threads are waited for."""
+    bootstrap = sys.modules["_frozen_importlib"]
+    lock = bootstrap._ModuleLock("tapegrad.of_this_thread")  # type: ignore[attr-defined]
+    known = {"tapegrad.of_this_thread": lambda: lock}
+    monkeypatch.setattr(bootstrap, "_module_locks", known)
+    with_others = []
+    for owner in (threading.get_ident(), None, threading.get_ident() + 1):
+        lock.owner = owner
+        with_others.append(locks.others_import())
+    assert with_others == [False, False, True]
+
+
 def run(count: int, seed: int) -> None:
     done = subprocess.run(
         [sys.executable, str(TOOL), str(count), str(seed)], capture_output=True, text=True

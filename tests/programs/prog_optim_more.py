@@ -351,3 +351,36 @@ def swa_learning_rates(torch, log):
     ):
         log.raises(lambda o=options: torch.optim.swa_utils.SWALR(optimizer, **o))
     log.raises(lambda: torch.optim.swa_utils.SWALR(3, 0.1))
+
+
+OPTIONS = {"lr": 0.1, "weight_decay": 0.01, "betas": (0.9, 0.99), "eps": 1e-8}
+TAKEN = {
+    "SGD": ("lr",),
+    "Adam": ("lr", "betas", "weight_decay", "eps"),
+    "AdamW": ("lr", "betas", "weight_decay"),
+    "Adamax": ("lr",),
+}
+
+
+@program
+def options_that_are_tensors_with_gradients(torch, log):
+    """`differentiable=True`: derivatives of the parameters after three steps by every option."""
+
+    def tensor(value):
+        return torch.tensor(value, dtype=torch.float64, requires_grad=True)
+
+    for name, taken in TAKEN.items():
+        for names in [taken, *[("lr", n) for n in taken if n != "lr"]]:
+            options, leaves = {}, [tensor([[1.0, -2.0], [0.5, 3.0]])]
+            for key in names:
+                value = OPTIONS[key]
+                options[key] = tuple(map(tensor, value)) if key == "betas" else tensor(value)
+                leaves += options[key] if key == "betas" else [options[key]]
+            p = leaves[0].clone()
+            optimizer = getattr(torch.optim, name)([p], differentiable=True, **options)
+            for n in range(1, 4):
+                p.grad = leaves[0] * leaves[0] * n / 2 + 0.1
+                optimizer.step()
+            grads = torch.autograd.grad(p.sum(), leaves, allow_unused=True)
+            log(name, names, [None if g is None else torch.round(g, decimals=9) for g in grads])
+            log(torch.round(p, decimals=9))

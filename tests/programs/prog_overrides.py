@@ -35,6 +35,23 @@ def modes_see_functions(torch, log):
 
 
 @program
+def modes_see_what_a_transformed_function_calls(torch, log):
+    """The operands that the user wrote, not the operations of a transform's rules."""
+    seen = []
+
+    def f(x):
+        with naming(torch, seen):
+            return ((x * x).sin() / 2 - x).sum()
+
+    x = torch.ones(2)
+    for g in (torch.func.grad(f), torch.func.hessian(f), lambda x: torch.func.jvp(f, (x,), (x,))):
+        for call in (g, torch.func.vmap(g)):
+            seen.clear()
+            call(torch.ones(3, 2) if call is not g else x)
+            log(list(seen))
+
+
+@program
 def function_modes_nest(torch, log):
     overrides = torch.overrides
     seen = []

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..core.devices import where_is
+from ..core.strides import as_bytes
 from .archive import fill, size_of, write_all
 from .pickling import Storages, make_pickler
-from .storage_bytes import as_bytes, brief, checked_type, typed, untyped
+from .storage_bytes import brief, checked_type, typed, untyped
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
@@ -88,7 +89,9 @@ class Memory:
             raise RuntimeError(f"a storage in the file is damaged: {brief(offset)}, {brief(size)}")
         if key not in self.views:
             item = dtype.itemsize
-            self.views[key] = typed(as_bytes(owner)[offset * item : (offset + size) * item], dtype)
+            self.views[key] = typed(
+                as_bytes(np, owner)[offset * item : (offset + size) * item], dtype
+            )
         return self.views[key]
 
     def read(self, keys: Any) -> None:
@@ -96,7 +99,7 @@ class Memory:
         if not isinstance(keys, list) or set(map(checked_key, keys)) != set(self.storages):
             raise RuntimeError("the list of storages in the file is damaged")
         for key in map(str, keys):
-            target = as_bytes(self.storages[key].owner)
+            target = as_bytes(np, self.storages[key].owner)
             count = np.empty(8, np.uint8)
             self.take(count)
             numel = struct.unpack("<q", count.tobytes())[0]

@@ -19,11 +19,12 @@ from ..api.tensor.tensor import element_strides
 from ..autograd.copies import warn_of_hooks
 from ..core.array_kind import host, owner_of, root_of
 from ..core.base import wrap
+from ..core.devices import xp_of
 from ..core.named_results import ReturnType
-from ..core.strides import address
+from ..core.strides import address, as_bytes
 from ..device import layout, memory_format
 from .names import is_torch, public_name, resolve
-from .storage_bytes import TYPE_OF, UNTYPED, as_bytes, typed, untyped
+from .storage_bytes import TYPE_OF, UNTYPED, typed, untyped
 
 # Further parts of a persistent id, after the number of elements: the old format has one.
 Extra = tuple[Any, ...]
@@ -49,7 +50,7 @@ class Storages:
         if key is None:
             key = self.keys[id(owner)] = str(len(self.keys))
             self.kept.append(root)
-            self.arrays[key] = host(as_bytes(root))
+            self.arrays[key] = host(as_bytes(xp_of(root), root))
             self.dtypes[key] = kind.dtype
             self.sizes[key] = self.arrays[key].size // kind.dtype.itemsize
         elif self.dtypes[key] is not kind.dtype and root.size:
@@ -86,7 +87,7 @@ def reduce_plain(t: Any) -> tuple[Any, tuple[Any, ...]]:
         facts = (dtype, tuple(array.shape), element_strides(array), t.requires_grad)
         return _utils._rebuild_meta_tensor_no_storage, facts
     root = root_of(array)
-    memory = as_bytes(root)
+    memory = as_bytes(xp_of(root), root)
     start = address(array) - address(memory)
     if not 0 <= start <= memory.size:  # an empty view may point anywhere
         start = 0

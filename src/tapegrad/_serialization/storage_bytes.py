@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import dtypes
 from ..api.tensor.conversion import TypedStorage, UntypedStorage
-from ..core.devices import xp_of
-from ..core.strides import address, strided
 
 # These have no storage class in PyTorch: their tensors are saved as bytes and a dtype.
 UNNAMED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
@@ -67,29 +63,6 @@ def checked_type(kind: Any, numel: Any) -> dtypes.dtype:
     if not isinstance(kind, StorageType) or type(numel) is not int or numel < 0:
         raise RuntimeError(f"a storage in the file is damaged: {brief(kind)}, {brief(numel)}")
     return kind.dtype
-
-
-def as_bytes(root: Any) -> Any:
-    """All memory of an array as a flat array of bytes, without copying."""
-    if not root.flags.c_contiguous:
-        root = root.transpose(sorted(range(root.ndim), key=lambda d: -root.strides[d]))
-    if not root.flags.c_contiguous:  # memory that came from elsewhere, with gaps
-        xp = xp_of(root)
-        low, high = byte_bounds(root)
-        item = root.itemsize
-        root = strided(xp, root, ((high - low) // item,), (item,), low - address(root))
-    return root.reshape(-1).view(np.uint8)
-
-
-def byte_bounds(array: Any) -> tuple[int, int]:
-    """The first address that the elements of an array lie at, and the one behind the last."""
-    low = high = address(array)
-    for n, step in zip(array.shape, array.strides, strict=True):
-        if step < 0:
-            low += (n - 1) * step
-        else:
-            high += (n - 1) * step
-    return low, high + array.itemsize
 
 
 def untyped(array: Any) -> UntypedStorage:

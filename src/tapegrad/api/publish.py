@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
-import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +13,9 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.inplace import prefer_refusal, write
-from ..core import promote
 from ..core.base import STATE, TensorBase
 from ..core.dispatch import unary
-from ..core.function_modes import NOT_ASKED, WATCHED, ask_watchers, is_watched
+from ..core.function_modes import NOT_ASKED, WATCHED, ask_watchers, is_watched, method_of_operator
 from ..core.late_bound import AUTOCAST, DISPATCHED, GPU, INTERPRETERS, TENSOR
 from ..core.op import REGISTRY
 from ..core.operators import OPS
@@ -26,20 +24,19 @@ from ..core.transforms.levels import BATCHES
 from ..core.transforms.looping import looped
 from ..core.warned import warn
 from ..errors import (
-    check_broadcast,
     explain_call,
-    must_be_tensor,
     no_method,
     no_such_name,
     of_tensors,
 )
 from ..ops import ON_DEMAND, files_of, load
-from ..ops.block.checks import common, is_number
+from ..ops.block.checks import invalid_call
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
 from ..ops.block.public import public
 from . import removed_names
+from .refusals import ANY_NUMBER, explain, no_tensor, positional_limit, refuse_kinds, wrong_kinds
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
 NUMPY_NAMES = {
@@ -55,22 +52,12 @@ NUMPY_NAMES = {
 def tidy(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments with NumPy's spellings replaced by PyTorch's."""
     parameters = api.parameters
+    if all([name in parameters for name in kwargs]):
+        return kwargs
     for name, ours in NUMPY_NAMES.items():
         if name in kwargs and ours in parameters and name not in parameters:
             kwargs[ours] = kwargs.pop(name)
     return kwargs
-
-
-ANY_NUMBER = 1 << 30  # of positional arguments
-
-
-def positional_limit(api: Api) -> int:
-    """How many positional arguments a function takes; `run`, which may follow, is not for users."""
-    code = getattr(api.call, "__wrapped__", api.call).__code__
-    if code.co_flags & inspect.CO_VARARGS:
-        return ANY_NUMBER
-    names = code.co_varnames[: code.co_argcount]
-    return names.index("run") if "run" in names else len(names)
 
 
 # Flags that the ops look at themselves, or that no schema has.
@@ -103,8 +90,16 @@ def flags_of(api: Api) -> list[tuple[int, str, frozenset[type]]]:
     only_named = (function.__kwdefaults__ or {}).items()
     found += [(1 << 30, name) for name, v in only_named if isinstance(v, bool) or name in FLAGS]
     flags = [(i, name, IS_FLAG) for i, name in found if name not in NOT_FLAGS]
-    flags += [(i, name, IS_WHOLE) for i, name in enumerate(names) if name in WHOLE]
+    op = REGISTRY.get(api.spoken)
+    tensors = () if op is None else op.tensors  # of some functions the `n` is one
+    whole = [(i, name) for i, name in enumerate(names) if name in WHOLE and name not in tensors]
+    flags += [(i, name, IS_WHOLE) for i, name in whole]
     return sorted(flags, key=lambda flag: flag[0])
+
+
+def plain_arguments(most: int, flags: list[tuple[int, str, frozenset[type]]]) -> int:
+    """How many positional arguments a call may have before one of them is checked: no flags yet."""
+    return min(most, flags[0][0]) if flags else most
 
 
 def check_flags(
@@ -116,6 +111,8 @@ def check_flags(
     ending: str = "",
 ) -> None:
     """Refuse a flag that is neither True nor False, if PyTorch does: `upper="no"` would be true."""
+    if len(args) > 1 and api.keywords_only_with in kwargs:
+        raise invalid_call(api.spoken + ending, *args[method:], **kwargs)
     for position, name, types in flags:
         value = args[position] if position < len(args) else kwargs.get(name)
         if type(value) not in types or (type(value) is int and not -LARGE < value < LARGE):
@@ -143,6 +140,7 @@ def make_function(api: Api) -> Callable[..., Any]:
     likes = api.name.endswith("_like")
     asks = api.name not in NOT_ASKED
     flags = flags_of(api)
+    plain = plain_arguments(most, flags)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if WATCHED and asks and is_watched(args, kwargs):
@@ -152,11 +150,17 @@ def make_function(api: Api) -> Callable[..., Any]:
             if "out" in kwargs and not own_out:
                 out = kwargs.pop("out")
                 if out is not None:
-                    return write_outputs(api.spoken, out, call, args, kwargs, api)
+                    try:
+                        return write_outputs(api.spoken, out, call, args, kwargs, api)
+                    except TypeError:
+                        today = todays_form(api, args, kwargs, False)
+                        if today is None:
+                            raise
+                    return function(*today[0], **today[1], out=out)
         try:
-            if len(args) > most:
-                raise TypeError
-            if flags and (kwargs or len(args) > flags[0][0]):
+            if kwargs or len(args) > plain:
+                if len(args) > most:
+                    raise TypeError
                 check_flags(api, flags, args, kwargs, False)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, args, kwargs)
@@ -165,7 +169,7 @@ def make_function(api: Api) -> Callable[..., Any]:
             if places and (STATE.elsewhere or "device" in kwargs):
                 check_dtype(api, kwargs)
                 return GPU.created(api, call, args, kwargs)
-            return call(*args, **kwargs)
+            return call(*args, **kwargs) if kwargs else call(*args)
         except TypeError as error:
             reason: Exception = explain(api, error, args, kwargs)
         except AttributeError as error:
@@ -176,7 +180,7 @@ def make_function(api: Api) -> Callable[..., Any]:
             refuse_kinds(api, error, args, kwargs)
             explain_call(error, api.name, api.parameters, args, kwargs)
             raise
-        return answered(api, function, reason, args, kwargs)
+        return answered(api, function, reason, args, kwargs, False)
 
     return named(function, api.name, api.doc, "tapegrad", call)
 
@@ -207,6 +211,7 @@ def make_method(api: Api) -> Callable[..., Any]:
     casts = api.autocast is not None
     places = "device" in api.parameters and api.name.startswith("new_")
     flags = flags_of(api)
+    plain = plain_arguments(most + 1, flags) - 1
     takes_numbers = api.inplace  # elementwise functions, mostly, in which a number may come first
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -217,9 +222,9 @@ def make_method(api: Api) -> Callable[..., Any]:
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
-            if len(args) > most:
-                raise TypeError
-            if flags and (kwargs or len(args) >= flags[0][0]):
+            if kwargs or len(args) > plain:
+                if len(args) > most:
+                    raise TypeError
                 check_flags(api, flags, (self, *args), kwargs, True)
             if casts and STATE.casting:
                 return AUTOCAST.call(call, (self, *args), kwargs)
@@ -227,7 +232,7 @@ def make_method(api: Api) -> Callable[..., Any]:
                 return DISPATCHED.created(api, call, (self, *args), kwargs)
             if places and STATE.elsewhere:
                 return GPU.created(api, call, (self, *args), kwargs)
-            return call(self, *args, **kwargs)
+            return call(self, *args, **kwargs) if kwargs else call(self, *args)
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True)
         except AttributeError as error:
@@ -240,7 +245,7 @@ def make_method(api: Api) -> Callable[..., Any]:
                 prefer_refusal(self, error)
             explain_call(error, api.name, api.parameters, (self, *args), kwargs)
             raise
-        return answered(api, method, reason, (self, *args), kwargs)
+        return answered(api, method, reason, (self, *args), kwargs, True)
 
     return named(method, api.name, api.doc, "tapegrad.Tensor", call)
 
@@ -252,14 +257,19 @@ def wants_to_create(args: tuple[Any, ...]) -> bool:
     return False
 
 
-def answered(api: Api, function: Any, reason: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
+def answered(
+    api: Api, function: Any, reason: Exception, args: Any, kwargs: dict[str, Any], method: bool
+) -> Any:
     """The call in today's form if it was in an old one; else what an argument with
     `__torch_function__` that is no tensor says; else the error."""
     from ..overrides import ask_foreign
 
-    today = todays_form(api, args, kwargs)
+    today = todays_form(api, args, kwargs, method)
     if today is not None:
         return function(*today[0], **today[1])
+    if method and api.spread_ints and len(args) > 2 and not kwargs:
+        if all([type(a) is int for a in args[1:]]):
+            return function(args[0], args[1:])
     found = ask_foreign(function, args, kwargs)
     if found is NotImplemented:
         explain_call(reason, api.name, api.parameters, args, kwargs)
@@ -267,7 +277,7 @@ def answered(api: Api, function: Any, reason: Exception, args: Any, kwargs: dict
     return found
 
 
-def todays_form(api: Api, args: Any, kwargs: dict[str, Any]) -> Any:
+def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> Any:
     """The arguments of an old call `add(input, alpha, other)`, `addmm(beta, input, alpha, …)` in
     today's form, where such numbers are keywords; None if this is no such call."""
     known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
@@ -276,31 +286,43 @@ def todays_form(api: Api, args: Any, kwargs: dict[str, Any]) -> Any:
         return None
     tensors = [a for a in args if isinstance(a, TensorBase)]
     numbers = [a for a in args if isinstance(a, (int, float, complex))]
-    fits = len(tensors) == len(known) - len(names) and 0 < len(numbers) <= len(names)
-    if not fits or len(tensors) + len(numbers) < len(args) or args[-1] is not tensors[-1]:
+    if len(tensors) != len(known) - len(names) or len(tensors) + len(numbers) < len(args):
+        return None
+    # `beta` comes before the input, which is in front of the others in a method.
+    before = not method and "beta" in names
+    written = "".join(["T" if isinstance(a, TensorBase) else "n" for a in args])
+    orders = [names[:1], names[:2]] if "beta" in names else [names]
+    for given in orders:
+        head = "nT" if before else "Tn"
+        pattern = (head + "n" * (len(given) - 1)).ljust(len(given) + len(tensors), "T")
+        if written == pattern:
+            break
+    else:
         return None
     if not OLD_FORMS_MET:
         OLD_FORMS_MET.append(api.name)
-        left = iter(names)
+        left = iter(given)
         order = ["Tensor" if isinstance(a, TensorBase) else next(left) for a in args]
         warn(
-            f"This overload of {api.spoken} is deprecated: the numbers among its arguments "
-            f"({', '.join(order)}) are keywords now: {', '.join([f'{n}=' for n in names])}",
+            f"This overload of {api.spoken} is deprecated:\n"
+            f"the numbers among its arguments ({', '.join(order)}) are keywords now: "
+            f"{', '.join([f'{n}=' for n in given])}",
             UserWarning,
         )
-    return tensors, {**kwargs, **dict(zip(names, numbers, strict=False))}
+    return tensors, {**kwargs, **dict(zip(given, numbers, strict=True))}
 
 
 OLD_FORMS_MET: list[str] = []  # PyTorch warns of the first one in a process
 
 
-def foreign(name: str, tensor: Any, other: Any) -> Any:
+def foreign(operator: str | Callable[..., Any], tensor: Any, other: Any) -> Any:
     """An operator whose other operand is neither tensor nor number, but may know what to do."""
     if not hasattr(type(other), "__torch_function__"):
         return NotImplemented
     from ..overrides import ask_foreign
 
-    return ask_foreign(getattr(Places.cls, name), (tensor, other), {})
+    method = method_of_operator(operator) if isinstance(operator, str) else operator
+    return ask_foreign(method, (tensor, other), {})
 
 
 INTERPRETERS.ask_foreign = foreign
@@ -309,6 +331,8 @@ INTERPRETERS.ask_foreign = foreign
 def make_inplace(api: Api) -> Callable[..., Any]:
     call = api.call
     flags = flags_of(api)
+    plain = plain_arguments(ANY_NUMBER, flags) - 1
+    op = getattr(call, "op", None)  # of one tensor and nothing else
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
@@ -316,8 +340,10 @@ def make_inplace(api: Api) -> Callable[..., Any]:
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
-            if flags and (kwargs or len(args) >= flags[0][0]):
+            if kwargs or len(args) > plain:
                 check_flags(api, flags, (self, *args), kwargs, True, "_")
+            if op is not None and not (args or kwargs):
+                return write(op, (self,))
             return call(self, *args, **kwargs, run=write)
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True, "_")
@@ -331,217 +357,10 @@ def make_inplace(api: Api) -> Callable[..., Any]:
                 prefer_refusal(self, error)
             explain_call(error, f"{api.name}_", api.parameters, (self, *args), kwargs)
             raise
-        return answered(api, method, reason, (self, *args), kwargs)
+        return answered(api, method, reason, (self, *args), kwargs, True)
 
     return named(
         method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}", "tapegrad.Tensor"
-    )
-
-
-def no_tensor(
-    api: Api,
-    error: AttributeError,
-    args: Any,
-    kwargs: dict[str, Any],
-    method: bool = False,
-    ending: str = "",
-) -> Exception:
-    """PyTorch's sentence for an argument that is no tensor; other errors as they are."""
-    culprit = error.obj
-    if isinstance(culprit, TensorBase):
-        return wrong_kinds(api, args, kwargs, method, ending) or error
-    for position, value in enumerate(args[: len(api.parameters)]):
-        name = api.parameters[position]
-        wanted = value is culprit or (position == 0 and name in ("input", "self"))
-        if wanted and not isinstance(value, TensorBase):
-            return must_be_tensor(api.spoken, name, position + 1, value)
-    kind = type(culprit).__name__
-    for name, value in kwargs.items():
-        if value is culprit:
-            return TypeError(f"{api.spoken}(): argument '{name}' must be Tensor, not {kind}")
-    if error.name == "_array":
-        return TypeError(
-            f"{api.spoken}(): expected Tensor as element of a sequence, but got {kind}"
-        )
-    return wrong_kinds(api, args, kwargs, method, ending) or error
-
-
-def wrong_kinds(
-    api: Api, args: Any, kwargs: dict[str, Any], method: bool = False, ending: str = ""
-) -> Exception | None:
-    """PyTorch's error for arguments that are not of the kinds which its signature names."""
-    from .._library.argument_kinds import refusal
-
-    functional = api.name.startswith("nn.functional.")
-    if functional:
-        # Python functions in PyTorch, whose arguments stand in another order than the op's.
-        kwargs = dict(zip(api.parameters, args, strict=False)) | kwargs
-        kwargs.pop("reduction", None)  # a name there, a number in the op
-        args = ()
-    name = api.name.replace(".", "_").removeprefix("nn_functional_") + ending
-    return refusal(name, api.spoken + ending, args, kwargs, method, functional)
-
-
-# What NumPy says about an array whose size in bytes 64 bits cannot hold.
-TOO_BIG = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
-
-
-def refuse_kinds(
-    api: Api,
-    error: Exception,
-    args: Any,
-    kwargs: dict[str, Any],
-    method: bool = False,
-    ending: str = "",
-) -> None:
-    """Raise what PyTorch raises instead of an error that a wrong kind of argument caused.
-
-    Errors for lack of memory are PyTorch's RuntimeErrors too. Returns where the error is right.
-    """
-    own = str(error).startswith(f"{api.spoken}{ending}(): ")
-    if own and positional_limit(api) >= ANY_NUMBER:
-        return  # the schema has a list in the place of arguments one by one
-    too_big = isinstance(error, ValueError) and str(error).startswith(TOO_BIG)
-    if api.python and isinstance(error, (RuntimeError, ValueError)) and not too_big:
-        return  # a function in Python, which does not compare kinds first
-    reason = wrong_kinds(api, args, kwargs, method, ending)
-    if reason is None and isinstance(error, MemoryError):
-        reason = no_memory(error)
-    if reason is None and too_big:
-        reason = RuntimeError(f"{api.spoken}{ending}(): Storage size calculation overflowed")
-    op = REGISTRY.get(api.name)
-    is_elementwise = api.inplace if op is None else op.elementwise
-    shapes_first = is_elementwise and isinstance(error, NotImplementedError)
-    if reason is None and (
-        shapes_first or (isinstance(error, ValueError) and "be broadcast" in str(error))
-    ):
-        check_broadcast([v._array for v in args if isinstance(v, TensorBase)])
-    if reason is None and ending and isinstance(error, NotImplementedError):
-        reason = lower_category(args)
-    if reason is not None:
-        raise reason from None
-
-
-def lower_category(args: Any) -> RuntimeError | None:
-    """What PyTorch says of `x_(y)` where x is a tensor of ints and y a float, before all else."""
-    if len(args) != 2 or not isinstance(args[0], TensorBase) or not is_number(args[1]):
-        return None
-    own, found = args[0].dtype, common(args[0]._array, args[1])
-    if promote.can_cast(found, own):
-        return None
-    return RuntimeError(
-        f"result type {found.scalar_type} can't be cast to the desired output type "
-        f"{own.scalar_type}"
-    )
-
-
-def no_memory(error: MemoryError) -> RuntimeError:
-    """PyTorch's sentence for an array that there is no memory for."""
-    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
-    if shape is None or dtype is None:
-        return RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {error}")
-    size = math.prod(shape) * dtype.itemsize
-    return RuntimeError(
-        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
-        f"you tried to allocate {size} bytes. Error code 12 (Cannot allocate memory)"
-    )
-
-
-def is_spoken(api: Api, error: TypeError, reason: Exception) -> bool:
-    """Whether a TypeError is PyTorch's sentence for the call, not Python's about a part of it."""
-    text = str(error)
-    if text.startswith(f"{api.spoken}(): argument"):
-        # The same, but it may name the position in the method for that in the function.
-        return "(position" not in text or "(position" not in str(reason)
-    return "(): argument" in text or "() received an invalid" in text or "expected Tensor" in text
-
-
-def explain(
-    api: Api,
-    error: TypeError,
-    args: Any,
-    kwargs: dict[str, Any],
-    method: bool = False,
-    ending: str = "",
-) -> Exception:
-    """PyTorch's sentence for arguments that do not fit the signature; other errors as they are."""
-    at = error.__traceback__
-    if at is None or at.tb_next is not None:
-        reason = wrong_kinds(api, args, kwargs, method, ending)
-        if reason is not None and (
-            isinstance(reason, ValueError) or not is_spoken(api, error, reason)
-        ):
-            return reason
-        # Raised inside the function, perhaps by an op that has another public name or none.
-        head, found, rest = str(error).partition("(): argument")
-        other = APIS.get(head)
-        if found and head in REGISTRY and (other is None or other.call is api.call):
-            return TypeError(api.spoken + found + rest)
-        return error
-    return misfit(api, api.spoken + ending, args, kwargs, method) or error
-
-
-def misfit(
-    api: Api, spoken: str, args: Any, kwargs: dict[str, Any], method: bool
-) -> TypeError | None:
-    """What is wrong with the arguments of a call."""
-    known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
-    positional = [p for p in known if p.kind is not inspect.Parameter.KEYWORD_ONLY]
-    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in known):
-        return unexpected(api, spoken, known, args, kwargs, method)
-    given = {p.name for p in positional[: len(args)]} | set(kwargs)
-    missing = [
-        p.name for p in known if p.default is inspect.Parameter.empty and p.name not in given
-    ]
-    if len(args) > len(positional):
-        return too_many(spoken, positional, len(args), method)
-    if missing:
-        return missing_arguments(api, spoken, missing)
-    for p in positional[: len(args)]:
-        if p.name in kwargs:
-            return TypeError(f"{spoken}() got multiple values for argument '{p.name}'")
-    return unexpected(api, spoken, known, args, kwargs, method)
-
-
-def unexpected(
-    api: Api, spoken: str, known: list[Any], args: Any, kwargs: dict[str, Any], method: bool
-) -> TypeError | None:
-    from .._library.argument_kinds import ambiguous
-
-    for name in kwargs:
-        if all(p.name != name for p in known):
-            several = None if api.python else ambiguous(spoken, spoken, args, kwargs, method)
-            return several or TypeError(f"{spoken}() got an unexpected keyword argument '{name}'")
-    return None
-
-
-# The modules whose functions are Python's in PyTorch, and complain as such.
-PYTHON_SPACES = ("nn.functional.", "masked.", "signal.")
-
-
-def missing_arguments(api: Api, spoken: str, names: list[str]) -> TypeError:
-    count = len(names)
-    if api.python or api.name.startswith(PYTHON_SPACES):
-        quoted = [f"'{name}'" for name in names]
-        listed = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if count > 1 else quoted)
-        plural = "s" if count > 1 else ""
-        return TypeError(
-            f"{spoken}() missing {count} required positional argument{plural}: {listed}"
-        )
-    listed = ", ".join(f'"{name}"' for name in names)
-    return TypeError(f"{spoken}() missing {count} required positional arguments: {listed}")
-
-
-def too_many(spoken: str, positional: list[Any], count: int, method: bool) -> TypeError:
-    least = sum(p.default is inspect.Parameter.empty for p in positional) - method
-    most = len(positional) - method
-    count -= method
-    if method and most == 0:
-        return TypeError(f"TensorBase.{spoken}() takes no arguments ({count} given)")
-    range_ = f"from {least} to {most}" if least != most else str(most)
-    plural = "" if least == most == 1 else "s"
-    return TypeError(
-        f"{spoken}() takes {range_} positional argument{plural} but {count} were given"
     )
 
 
@@ -755,7 +574,7 @@ def lazy_space(space: str, namespace: dict[str, Any]) -> tuple[Any, Any, list[st
 def augmented(method: Callable[..., Any]) -> Callable[..., Any]:
     def operator(self: Any, other: Any) -> Any:
         if not isinstance(other, (TensorBase, int, float, complex, np.generic)):
-            return NotImplemented
+            return foreign(method, self, other)
         return method(self, other)
 
     return operator

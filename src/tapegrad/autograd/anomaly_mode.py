@@ -91,7 +91,7 @@ class detect_anomaly(AnomalyBlock):
 
 
 class Trace:
-    """Anomaly mode's notes on a node: the calls that led to it, and the values it made."""
+    """What anomaly mode keeps with a node: the calls that led to it, and the values it made."""
 
     __slots__ = ("birth", "calls", "parent")
 

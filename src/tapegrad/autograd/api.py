@@ -34,6 +34,7 @@ from .starts import (
     implicit_seed,
     is_root,
     pass_from,
+    plain_start,
     prepare_starts,
     root_facts,
     runs_on_tensors,
@@ -248,7 +249,7 @@ def batch_of_passes(
 
 
 def zeros_in_place_of(t: Any, wants_grad: bool) -> Any:
-    """The gradient of what was not used, with materialize_grads."""
+    """Zeros for an input that was not used, for materialize_grads=True."""
     if not isinstance(t, TensorBase):
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
@@ -295,12 +296,12 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
 
 
 def backward_plain(root: Any, keep: bool) -> None:
-    """`loss.backward()`: one scalar, ones for its gradient, into all leaves."""
-    if STACK.levels or runs_on_tensors((root,)):
+    """`loss.backward()`: fast path of `backward` for a plain scalar, outside of transforms."""
+    start = None if STACK.levels else plain_start(root)
+    if start is None:
         backward(root, None, keep)
-        return
-    starts = prepare_starts((root,), (None,), False)
-    launch(pass_from(starts, keep, False), starts)
+    else:
+        launch(pass_from([start], keep, False), [start])
 
 
 MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack holds about 120
@@ -329,7 +330,7 @@ def launch(run: Pass, starts: list[Start], graph: bool = False) -> None:
 
 
 def gradients(run: Pass, starts: list[Start], graph: bool, count: int) -> list[Any]:
-    """One backward pass; the `count` gradients asked for, None where it did not come."""
+    """Run one backward pass for `count` inputs; None for those that no gradient reached."""
     launch(run, starts, graph)
     return [None if i not in run.found else as_result(run.found[i]) for i in range(count)]
 
@@ -345,7 +346,7 @@ def recorded_copy(g: Any, leaf: Any) -> Any:
 
 
 def retain(t: Any) -> None:
-    """Have the engine leave the gradient of a non-leaf in its `.grad`."""
+    """Make backward store the gradient of a non-leaf tensor in its `.grad`."""
     hooks_of(t._node).retained[t._slot] = weakref.ref(t)
     t._retained = True
 
@@ -359,7 +360,7 @@ def grad_dtype(t: Any) -> Any:
 
 
 def set_grad_dtype(t: Any, dtype: Any) -> None:
-    """Have backward leave gradients of another dtype in a leaf; None: of any dtype."""
+    """Set the dtype in which backward stores the gradient of a leaf; None: any."""
     if t._gradient is not None and dtype is not None and t._gradient._array.dtype != dtype:
         raise RuntimeError(
             f"Cannot set grad_dtype to '{dtypes.of(dtype).scalar_type}' because there is already a "

@@ -77,7 +77,7 @@ _autograd = module(
 
 
 class UndefinedGradBackward(Node):
-    """A node that hands no gradient to its inputs."""
+    """A node that gives its inputs no gradient."""
 
     def name(self) -> str:
         return "torch::autograd::UndefinedGradBackward"
@@ -100,7 +100,7 @@ def behind(node: Node, t: Any) -> Any:
 
 
 class UndefinedGrad:
-    """`UndefinedGrad()(x)`: `x`, to which no gradient goes back."""
+    """`UndefinedGrad()(x)`: a tensor like `x` from which no gradient flows back to it."""
 
     def __call__(self, x: Any) -> Any:
         return behind(UndefinedGradBackward(), x)
@@ -119,7 +119,7 @@ class DelayedError:
 
 
 def node_class(name: str) -> type:
-    """The class of nodes of that name, which is in use or could be."""
+    """The class of nodes that has one of PyTorch's names."""
     if name == "AccumulateGrad":
         return class_named(name, AccumulateGrad)
     if any(op.node_name == name for op in REGISTRY.values()):

@@ -21,7 +21,7 @@ from ..core.base import (
 from ..core.late_bound import ON_DEMAND
 from ..core.lazy_conj import memory_behind, plain, with_bits_of
 from ..core.modes import MODES
-from ..core.strides import address
+from ..core.strides import address, in_memory_order
 from ..core.subclass import overrides, stays_special
 from ..core.swapped_data import note_swap
 from ..core.transforms.batched import is_batched
@@ -119,7 +119,7 @@ def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
     if whole is array:
         return copied
     start = address(array) - address(whole)
-    flat = copied if copied.flags.c_contiguous else copied.T
+    flat = in_memory_order(copied)
     if start < 0 or not flat.flags.c_contiguous:
         return array.copy(order="K")
     if type(array) is STATE.device_type:
@@ -184,7 +184,7 @@ def rebuild_on_meta(
 def rebuild_of_values(
     cls: type, array: Any, wants_grad: bool, attributes: dict[str, Any], special: int
 ) -> Any:
-    """`rebuild`, with the dtype that everybody knows: NumPy unpickles one that is equal to it."""
+    """`rebuild` with NumPy's own dtype object: unpickling makes an equal one, `is` would fail."""
     if type(array) is np.ndarray:
         known = dtypes.of(array.dtype).np
         array = array if array.dtype is known else array.view(known)

@@ -64,7 +64,7 @@ def run(op: Op, tensors: Any, attrs: Any, watch: Any, mode: Any = None) -> Any:
 
 
 def wanting(tensors: tuple[Any, ...]) -> int:
-    """The mask of the operands that want a gradient, as dispatch has it."""
+    """The mask of the operands that need a gradient: bit i for tensor i."""
     mask = 0
     for i, t in enumerate(tensors):
         if isinstance(t, TensorBase):
@@ -76,7 +76,7 @@ def wanting(tensors: tuple[Any, ...]) -> int:
 
 
 def call_of(op: Op, tensors: Any, attrs: Any, watch: Any, execute: Any) -> Call:
-    """An op as its schema has it; run with other arguments, it runs with the tensors in there."""
+    """The call of an op with the arguments of its schema; it can be run with other tensors."""
     from .inplace import write_values
 
     present = ON_DEMAND.schema_calls().present
@@ -119,7 +119,7 @@ def above(op: Op, tensors: Any, attrs: Any, watch: Any, mask: int, results: list
 
 
 def look_into(op: Op, source: Any, attrs: Any, results: list[Any]) -> None:
-    """Give views of tensors without memory the offset that they have in their base."""
+    """Set the storage offset of views whose tensors have no memory that would tell it."""
     if source._array.dtype.hasobject or not dispatches(source):
         return
     made = op.kernel(source._array, *attrs)
@@ -176,7 +176,7 @@ def itself(t: Any) -> Any:
 
 
 def detached(t: Any) -> Any:
-    """The tensor without its history; its class is asked, below autograd."""
+    """The tensor without its history, by the `detach` of its class, called below autograd."""
     with below_autograd():
         return t.detach()
 
@@ -203,7 +203,7 @@ NUMBERS = (bool, int, float, complex)
 
 
 def tell_origin(data: Any) -> None:
-    """Tell modes whether a new tensor has the same values every time: Python's own numbers."""
+    """Tell modes that a replay cannot repeat a tensor made of more than Python's own numbers."""
     for value in leaves_of(data):
         if isinstance(value, TensorBase):
             read_values(value)
@@ -212,7 +212,7 @@ def tell_origin(data: Any) -> None:
 
 
 def created(api: Any, make: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A function that makes a tensor, where a mode or the class of its model makes it."""
+    """Ask a mode, or the class of the tensor that it is like, to make a new tensor."""
     wants_grad = kwargs.pop("requires_grad", False)
     if is_placed_by_default(api, args, kwargs):
         place = devices.default_device()
@@ -292,7 +292,7 @@ def finish_write(
     op: Op, inputs: Any, target: Any, call: Call, name: str, node: Any, mask: int
 ) -> None:
     """Ask for the write, count it if that did not happen below, and record its node."""
-    from . import inplace
+    from . import inplace, view_history
 
     cell = target._version_cell()
     before = cell.n
@@ -300,7 +300,7 @@ def finish_write(
     if cell.n == before:
         inplace.bump(target, name, node is not None)
     if node is not None:
-        inplace.rebase(target, node)
+        view_history.rebase(target, node)
         save_outputs(node, op.plan(mask), [target])
         keep_tensors(node, inputs, [target])
 
@@ -351,7 +351,7 @@ def on_tensors(roots: Any) -> bool:
 
 
 def ones_like(root: Any) -> Any:
-    """The gradient that a scalar has with respect to itself, as its class has it."""
+    """Ones like a scalar, of its own class: the gradient that a pass starts with."""
     from ..device import preserve_format
 
     with below_autograd():
@@ -407,12 +407,12 @@ def has_sparse(*values: Any) -> bool:
 
 
 def sum_of(a: Any, b: Any) -> Any:
-    """Two gradients as one. A sparse one is added to what comes, as PyTorch does."""
+    """The sum of two gradients; a sparse first one is added to the other, as PyTorch does."""
     return b + a if has_sparse(a) else a + b
 
 
 def may_take(leaf: Any, g: Any) -> bool:
-    """Whether a gradient may become that of a leaf: it is of its layout, and nobody's yet."""
+    """Whether a leaf may take a gradient over: their layouts agree and no other leaf has it."""
     if not is_asked(g) or g._array.strides != leaf._array.strides:
         return False
     run = MODES.run

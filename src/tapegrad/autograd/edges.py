@@ -1,4 +1,4 @@
-"""A place in the graph, as users name it."""
+"""GradientEdge: an output of a node, by which users name a place in the graph."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Pass:
             end_kernels(token)
 
     def start(self, roots: list[tuple[Node, int, Any, int]]) -> Order:
-        """Find the nodes that the roots reach, and leave the first gradients with the roots."""
+        """Find the nodes that the roots reach, and store the first gradients at the roots."""
         if len(roots) == 1:
             self.only_root = roots[0][0]
             order = self.order = Order([roots[0][0]])
@@ -116,7 +116,7 @@ class Pass:
         return pending.node
 
     def visit(self, order: Order, pending: Pending) -> None:
-        """Run one node on what has arrived, and hand its gradients to the edges."""
+        """Run one node on the gradients that have arrived, and pass its own on to its edges."""
         node = self.at = pending.node
         total, pending.total = pending.total, None
         if node._hooks is not None or self.watched:
@@ -194,7 +194,7 @@ class Pass:
         return self.only_for is None or node in self.only_for or order.pending[node].leads_on
 
     def pull(self, node: Node, total: Any) -> Any:
-        """The gradients for the edges of a node, which drops its saved values unless it is kept."""
+        """The gradients for the edges of a node; its saved values are dropped unless `keep`."""
         grads: Any = None
         if total is None:
             grads = pull_nothing(node, self.record)
@@ -217,7 +217,7 @@ class Pass:
         return grads
 
     def hand_on(self, order: Order, node: Node, total: Any, owned: int, grads: Any) -> None:
-        """Add what a node returned to the sums of its edges; each of them waits for one less."""
+        """Add the gradients that a node returned to its edges; each now waits for one less."""
         # Who owns the memory of `grads`? Rules never return a saved value, so what is not the
         # incoming gradient, or a view of it, was made by the rule; hooks and Functions may return
         # anything.

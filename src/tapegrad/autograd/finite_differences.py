@@ -36,7 +36,7 @@ def is_inexact(value: Any) -> bool:
 
 
 def moved(function: Callable[[], Any], array: Any, place: Any, delta: Any) -> tuple[Any, ...]:
-    """Copies of what `function` returns while `array[place]` is off by `delta`."""
+    """Copies of the outputs of `function` while `delta` is added to `array[place]`."""
     before = np.copy(array[place])
     array[place] = before + delta
     try:

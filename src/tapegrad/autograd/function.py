@@ -34,7 +34,7 @@ from ..core.transforms.dual import dual_of, with_tangent
 from ..core.transforms.levels import STACK, TANGENTS
 from ..core.transforms.opening import forward_set_to
 from ..core.warned import warn
-from . import dispatched, inplace
+from . import dispatched, inplace, view_history
 from .api import recorded_in_mode
 from .grad_mode import no_grad
 from .saved import SavedTensor
@@ -409,7 +409,7 @@ class Function:
 
 
 class InplaceFunction(Function):
-    """A Function as others; PyTorch keeps the name for old programs."""
+    """An old name of PyTorch's for a Function."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -457,12 +457,12 @@ def by_position(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 
 def apply_function(cls: Any, args: tuple[Any, ...], in_levels: bool = False) -> Any:
-    """One application; `in_levels`: the innermost one, on behalf of a transform."""
+    """Apply a Function once; `in_levels`: on behalf of a transform (function_transforms.py)."""
     ctx: BackwardFunction = cls._backward_cls()
     tensors = [a for a in args if isinstance(a, TensorBase)]
     for t in tensors:
         if t._view_of is not None:
-            inplace.refresh(t)
+            view_history.refresh(t)
     recording = MODES.records and any(t.requires_grad for t in tensors)  # type: ignore[attr-defined]
     ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a.requires_grad for a in args)  # type: ignore[attr-defined]
     edges = [edge_of(t) if t.requires_grad else None for t in tensors]  # type: ignore[attr-defined]
@@ -616,7 +616,7 @@ def write_back(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
         raise RuntimeError(VIEW_AND_MORE)
     inplace.refuse(out, True)
     if out._view_of is not None:
-        inplace.rebase(out, ctx)
+        view_history.rebase(out, ctx)
     else:
         set_history(ctx, out, slot, True)
         out._cell.rebased, out._cell.rebased_array = ctx.name(), id(out._array)

@@ -99,14 +99,14 @@ class Batches:
 
 
 def cut_down(g: Any, shape: Any) -> Any:
-    """A gradient summed to the shape of one entry: below, the batch would be in the way."""
+    """A gradient summed to the shape of one entry, which the engine cannot do below vmap."""
     if not isinstance(g, TensorBase) or shape is None or g._array.shape == shape:
         return g
     return unbroadcast(RECORDED, g, shape) if sums_to(g._array.shape, shape) else g
 
 
 class ShownContext:
-    """A `ctx` in front of another one, which it asks for everything that it does not know."""
+    """A `ctx` that wraps another one and forwards all other attributes to it."""
 
     def __init__(self, inner: Any) -> None:
         self.__dict__["_inner"] = inner

@@ -33,7 +33,7 @@ from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
 from ..core.transforms.levels import STACK, Level
 from ..core.transforms.opening import forward_set_to, level_of, shown
 from ..utils import _pytree as pytree
-from . import inplace
+from . import view_history
 from .function import (
     BackwardFunction,
     Function,
@@ -68,7 +68,7 @@ class VmapInfo(NamedTuple):
 
 
 def apply_in_levels(cls: Any, args: tuple[Any, ...]) -> Any:
-    """`apply` where levels are open."""
+    """`Function.apply` while transforms are running."""
     if not STACK.transforms():
         if not has_batched(args):
             return apply_function(cls, args)
@@ -90,7 +90,7 @@ def forward_on_batches(cls: Any, args: tuple[Any, ...]) -> Any:
 
 
 def at_levels(cls: Any, args: tuple[Any, ...], levels: list[Level]) -> Any:
-    """Apply a Function where only these levels are seen."""
+    """Apply a Function with only these levels open."""
     with shown(levels):
         if not levels:
             return apply_function(cls, bound(cls.forward, args, {})[0], in_levels=True)
@@ -213,7 +213,7 @@ def one_step(ctx: Any, cls: Any, args: tuple[Any, ...], level: Level | None, val
 
 
 def recorded(args: tuple[Any, ...]) -> bool:
-    """Whether the tape has one of the arguments."""
+    """Whether one of the arguments needs a gradient."""
     return MODES.records and any(
         [isinstance(a, TensorBase) and grounded(a)[0].requires_grad for a in args]
     )
@@ -241,7 +241,7 @@ def prepare(ctx: Any, args: tuple[Any, ...], recording: bool) -> None:
     tensors = [g[0] for g in grounds if g is not None]
     for t in tensors:
         if t._view_of is not None:
-            inplace.refresh(t)
+            view_history.refresh(t)
     ctx.needs_input_grad = tuple(
         [recording and g is not None and bool(g[0].requires_grad) for g in grounds]
     )
@@ -345,7 +345,7 @@ class Places:
         return above(t, self.reopened(self.outputs[index]))
 
     def lowered(self, g: Any, levels: list[Level], own: list[Level], record: bool) -> Any:
-        """Without the batches; summed over those that the argument does not have."""
+        """A gradient without its batches, summed over those that the argument does not have."""
         if g is None:
             return None
         for level in reversed(levels):
@@ -464,7 +464,7 @@ def check_written(tangent: Any, given: Any, version: Any) -> None:
 
 
 def viewed(out: Any, args: tuple[Any, ...]) -> int | None:
-    """Which argument an output is a view of."""
+    """The argument that an output is a view of, or None."""
     physical, _ = grounded(out)
     if physical._view_of is None:
         return None

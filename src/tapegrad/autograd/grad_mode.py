@@ -191,7 +191,7 @@ def is_view_replay_enabled() -> bool:
 
 
 class _unsafe_preserve_version_counter:
-    """Inside, writes to some tensors are not counted: for those who know that nobody will mind."""
+    """In a `with` block, writes to some tensors are not counted, so no check can notice them."""
 
     def __init__(self, tensors: Any) -> None:
         self.tensors = (tensors,) if isinstance(tensors, TensorBase) else tuple(tensors)

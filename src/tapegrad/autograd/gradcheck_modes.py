@@ -74,7 +74,7 @@ class Options:
 
 
 class Trial:
-    """A function at one point: what moves, what comes out, and its finite differences."""
+    """A function at one point: inputs that are varied, outputs, finite differences."""
 
     def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], options: Options) -> None:
         self.func = func
@@ -113,7 +113,7 @@ def compared_parts(tensors: Any) -> tuple[str, ...]:
 
 
 def check_gradients(func: Callable[..., Any], inputs: Any, options: Options) -> None:
-    """All of gradcheck; returns if there is nothing to complain about."""
+    """Run all comparisons of gradcheck; raises at the first that fails."""
     args = as_tuple(inputs)
     check_inputs(args)
     trial = Trial(func, args, options)
@@ -416,7 +416,7 @@ def check_undefined_tangents(trial: Trial) -> None:
 
 
 def check_batched_backward(inputs: list[Any], output: Any, index: int) -> None:
-    """A batch of gradients through backward at once, against one after the other."""
+    """Compare backward on a batch of gradients, run by vmap, with one pass per gradient."""
     generator = np.random.default_rng(0)
     vectors = [random_like(output.detach(), generator) for _ in range(10)]
     rows = [grad(output, inputs, v, retain_graph=True, allow_unused=True) for v in vectors]
@@ -438,7 +438,7 @@ def check_batched_backward(inputs: list[Any], output: Any, index: int) -> None:
 
 
 def check_batched_forward(trial: Trial) -> None:
-    """Check a batch of tangents in forward mode, as vmap runs it."""
+    """Compare forward mode on a batch of tangents, run by vmap, with one run per tangent."""
     generator = np.random.default_rng(0)
     for j, t in enumerate(trial.inputs):
         vectors = [random_like(t, generator) for _ in range(10)]

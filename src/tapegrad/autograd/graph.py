@@ -108,7 +108,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Inside, entering saved_tensors_hooks raises `error_message`.
+    """In a `with` block, entering saved_tensors_hooks raises `error_message`.
 
     >>> with autograd.graph.disable_saved_tensors_hooks("no hooks here"):
     ...     try:
@@ -210,7 +210,7 @@ def will_visit(run: Any, node: Node) -> bool:
 
 
 class SavedCopy:
-    """Stands in a node for a tensor that was saved."""
+    """What a node keeps in place of a saved tensor that may be written to."""
 
     def __init__(self, cell: Version) -> None:
         self.cell = cell
@@ -260,7 +260,7 @@ _mutation = PerThread()
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[MutationContext]:
-    """Inside, saved tensors may be written to: backward sees them as they were when saved.
+    """In a `with` block, saved tensors may be written to: backward sees the old values.
 
     >>> with autograd.graph.allow_mutation_on_saved_tensors():
     ...     a = tensor([2.0], requires_grad=True)

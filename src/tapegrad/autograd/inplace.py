@@ -1,9 +1,8 @@
-"""Writing into tensors: refuse, record, write, count, rebase. And how views follow their base.
+"""Writing into tensors: refuse, record, write, count, rebase.
 
 The order matters: nothing is written before every refusal has been considered, and the node is
-recorded on the values as they were. For a view the base's history becomes a `CopySlices` node
-around the node of the write; the other views of that base re-make theirs from their geometry when
-they notice the newer version. docs/notes/in-place-and-views.md has a drawing.
+recorded on the values as they were. view_history.py has the last step, and how views follow their
+base. docs/notes/in-place-and-views.md has a drawing.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import copy
 import functools
 import re
-import weakref
 from typing import Any
 
 import numpy as np
@@ -23,26 +21,22 @@ from ..core.base import (
     STATE,
     Node,
     TensorBase,
-    View,
     as_array,
     ndarray,
-    next_seq,
     quiet,
 )
-from ..core.dispatch import apply, common_dtype, run_kernel, write_plain
-from ..core.late_bound import ANOMALY_MODE, GPU, INSPECTION, ON_DEMAND, PROFILER, VIEWS
-from ..core.modes import MODES, grad_set_to
-from ..core.node import accumulate_node
+from ..core.dispatch import apply, common_dtype, overwrite_plain, run_kernel, write_plain
+from ..core.late_bound import ANOMALY_MODE, ON_DEMAND, PROFILER
+from ..core.modes import MODES
 from ..core.op import REGISTRY, Op, Rule
-from ..core.python_dispatch import ACTIVE, asked_about, is_asked, modes_set_to
+from ..core.python_dispatch import asked_about, is_asked
 from ..core.record import FLOATS, lay_out, save_outputs
-from ..core.rule_functions import RAW, RECORDED
 from ..core.strides import address, is_dense, memory, overlaps_itself, shares_itself
-from ..core.transforms import batched, batched_widen, dual
+from ..core.transforms import batched, dual
 from ..core.transforms.levels import BATCHES, TANGENTS
 from ..core.warned import warn
 from . import dispatched
-from .hooks import hooks_of
+from .view_history import layout, looked, rebase, refresh
 
 DISCARDS = "Casting complex values to real discards the imaginary part"
 
@@ -52,6 +46,9 @@ def write(
 ) -> Any:
     """Run `op` with its result written into its first tensor: the in-place form of any op."""
     target = tensors[0]
+    if not (STATE.modes_on or BATCHES or TANGENTS or watch):
+        if write_plain(op, target, tensors, attrs, True):
+            return target
     if not isinstance(target, TensorBase):
         raise errors.must_be_tensor(op.name + "_", "input", 1, target)
     if BATCHES and batched.has_batched(tensors):
@@ -66,9 +63,8 @@ def write(
         return dispatched.write(op, tensors, attrs, watch)
     if special == INTERPRETED and dispatched.has_sparse(*tensors):
         return ON_DEMAND.write_sparse(op, tensors, attrs)
-    if not watch:
-        records = not STATE.modes_on or MODES.records
-        if write_plain(op, target, tensors, attrs, records):
+    if STATE.modes_on and not watch:
+        if write_plain(op, target, tensors, attrs, MODES.records):
             return target
     return write_values(op, tensors, attrs, watch)
 
@@ -85,7 +81,7 @@ def any_special(tensors: tuple[Any, ...]) -> int:
 def write_values(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[Any, ...]
 ) -> Any:
-    """`write`, tangents aside."""
+    """`write` without forward mode: the value, the version and the history."""
     target = tensors[0]
     if not op.silent:
         refuse(target, False)
@@ -186,7 +182,7 @@ def write_at_once(
     arrays: list[Any],
     mask: int,
 ) -> Any:
-    """`write_values`, refusals done, for an op that can change memory where it lies.
+    """The rest of `write_values` for an op whose kernel can change the target directly.
 
     `mask`: the tensors that need a gradient, if the write is recorded.
     """
@@ -208,7 +204,7 @@ def write_at_once(
 
 
 def widens(destination: Any, arrays: list[Any]) -> bool:
-    """Whether the result would have another shape than the destination, or none."""
+    """Whether the arguments broadcast to another shape than the destination's, or to none."""
     shape = destination.shape
     if all([not isinstance(x, ndarray) or x.shape == shape for x in arrays]):
         return False
@@ -238,7 +234,7 @@ def discards(source: Any, destination: Any) -> bool:
 
 
 def store(destination: Any, value: Any) -> None:
-    """Write, without NumPy's warnings about values that the dtype cannot hold."""
+    """Assign values to an array without NumPy's warnings about those that its dtype cannot hold."""
     if type(destination) is STATE.device_type:
         devices.DEVICE.backend.assign(destination, devices.storable(destination, value))
     elif isinstance(value, ndarray) and value.dtype is destination.dtype:
@@ -324,6 +320,8 @@ def overwrite(
     They may come from a function that writes them where it is told to, or returns them. `shown` are
     the other arguments of the function, for who looks on.
     """
+    if not (STATE.modes_on or BATCHES or TANGENTS) and overwrite_plain(target, value, name):
+        return target
     if BATCHES and batched.is_batched(target):
         overwrite(op, batched.batch_of(target).physical, value, name, shown)
         return target
@@ -350,7 +348,7 @@ def overwrite(
 
 
 def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
-    """Let a tensor itself become a view of its memory (`t_`, `squeeze_` …): counted as a write."""
+    """Turn a tensor into a view of its memory in place (`t_`, `squeeze_` …): counts as a write."""
     if BATCHES and batched.is_batched(target):
         batched.replace(target, apply(op, (target,), attrs))
         return target
@@ -376,17 +374,6 @@ def repoint(op: Op, target: Any, attrs: tuple[Any, ...]) -> Any:
         if target._view_of is not None:
             target._view_of.seen = target._cell.n
     return target
-
-
-def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
-    """Run the kernel of a view op on an array of any device."""
-    if type(array) is STATE.device_type:
-        return devices.kernel_of(op)(array, *attrs)
-    if type(array) is STATE.meta_type:
-        return op.kernel(array.view(ndarray), *attrs).view(STATE.meta_type)
-    if type(array) is STATE.bits_type:
-        return lazy_conj.looked(op, array, attrs)
-    return op.kernel(array, *attrs)
 
 
 def bump(target: TensorBase, name: str, recorded: bool = False) -> None:
@@ -488,7 +475,7 @@ def matches(x: Any, destination: Any) -> bool:
 
 
 def meets(x: Any, destination: Any) -> bool:
-    """Whether two dense arrays share some memory."""
+    """Whether two dense arrays overlap in memory."""
     if x is destination:
         return True
     if x.base is None and destination.base is None or not x.size or not destination.size:
@@ -530,174 +517,3 @@ def prefer_refusal(target: Any, error: Exception) -> None:
     except RuntimeError as refusal:
         if str(refusal) != str(error):
             raise refusal from None
-
-
-def rebase(target: Any, node: Node) -> None:
-    """Make `node` the history of `target` and, for a view, of its base."""
-    view = target._view_of
-    if view is None:
-        if target._retained:
-            move_retained(target, node, 0)
-        target._node = node
-        target._slot = 0
-        target._wants_grad = True
-        target._cut = None
-        cell = target._version_cell()
-        cell.rebased = node.name()
-        cell.rebased_array = id(target._array)
-        return
-    base = view.base
-    slices = CopySlices()
-    slices.inner = node
-    slices.way = way_to(target, base._array)
-    edge: Node | None = None
-    if base._wants_grad:
-        edge = base._node or accumulate_node(base)
-    slices._edges = (edge, *node._edges[1:])
-    slots = (0,) * len(node._edges) if node._edge_slots is None else node._edge_slots
-    slices._edge_slots = (base._slot, *slots[1:])
-    slices._frees = True  # PyTorch drops the node of the write
-    slices._seq = next_seq()
-    slices._code = node._code
-    slices._lasti = node._lasti
-    if base._retained:
-        move_retained(base, slices, 0)
-    base._node = slices
-    cell = base._version_cell()
-    cell.rebased = slices.name()
-    cell.rebased_array = id(base._array)
-    base._slot = 0
-    base._wants_grad = True
-    base._cut = None
-    regenerate(target, view)
-
-
-def move_retained(target: Any, node: Node, slot: int) -> None:
-    """The gradient that retain_grad shows is that of the new value."""
-    if target._node is not None and target._node._hooks is not None:
-        target._node._hooks.retained.pop(target._slot, None)
-    hooks_of(node).retained[slot] = weakref.ref(target)
-
-
-class CopySlices(Node):
-    """The history of a base after a write through a view: `inner` wrote, `way` says where."""
-
-    inner: Any = None
-    released: Any = None  # the op of the write, once `inner` is gone: what traces show
-    way: Any = ()
-
-    def __call__(self, *grads: Any) -> Any:
-        return INSPECTION.call(self, *grads)
-
-    def name(self) -> str:
-        return "torch::autograd::CopySlices"
-
-    def _pull(self, grad: Any, record: bool) -> Any:
-        F: Any = RECORDED if record else RAW if type(grad) is ndarray else GPU.space(grad)
-        inner = self.inner
-        if inner is None:
-            raise errors.freed_graph(self, grad)
-        region = F.region_of(grad, self.way)
-        grads = list(inner._pull(region if inner._outputs is None else [region], record))
-        if self._edges[0] is None:
-            grads[0] = None
-        elif grads[0] is None:
-            grads[0] = F.region_zeroed(grad, self.way)
-        else:
-            grads[0] = F.copy_slices(grad, grads[0], self.way)
-        return grads
-
-    def _release(self) -> None:
-        # It keeps its values: a recorded pass may have made it the history of the written value.
-        if self.inner is not None:
-            self.released = self.inner._op
-            self.inner = None
-
-
-def refresh(target: Any) -> None:
-    """Bring a view's history up to date if its memory was written since it was last right."""
-    view = target._view_of
-    cell = target._cell
-    if cell.n == view.seen:
-        return
-    if TANGENTS:
-        dual.adopt(target)
-    base = view.base
-    if BATCHES and batched.is_batched(base):
-        batched_widen.follow(target)
-        return
-    if not base._wants_grad:
-        view.seen = cell.n
-        return
-    if STATE.modes_on and not MODES.records:
-        return
-    if view.kind:
-        raise errors.view_written(target, view, indirect=True)
-    regenerate(target, view)
-
-
-def look_again(target: Any) -> None:
-    """`refresh` whatever the grad mode: for reading `grad_fn`, which no_grad does not change."""
-    with grad_set_to(True):
-        refresh(target)
-
-
-def regenerate(target: Any, view: View) -> None:
-    """The history of a view, made again from the base's: one as_strided, or its recipe."""
-    if ACTIVE.modes:
-        with modes_set_to(()):  # the op ran long ago
-            made = replay(target, view)
-    else:
-        made = replay(target, view)
-    if target._retained:
-        move_retained(target, made._node, made._slot)
-    target._node = made._node
-    target._slot = made._slot
-    target._wants_grad = made._wants_grad
-    target._cut = None
-    view.seen = target._cell.n
-
-
-def replay(target: Any, view: View) -> Any:
-    """A tensor like `target`, made from its base as the base is now."""
-    made: Any = view.base
-    for op, attrs in way_to(target, made._array)[2]:
-        made = apply(op, (made,), attrs)
-    return made
-
-
-def seen_from(target: Any, whole: Any, base: Any = None) -> Any:
-    """The part of `whole`, a tensor laid out as the base of a view, that the view looks at."""
-    for op, attrs in way_to(target, target._view_of.base._array if base is None else base)[2]:
-        whole = apply(op, (whole,), attrs)
-    return whole
-
-
-def way_to(target: Any, base: Any) -> tuple[Any, ...]:
-    """Shape and strides of `base`, and the view ops that lead from there to `target`."""
-    as_strided = REGISTRY["as_strided"]
-    steps: list[tuple[Op, tuple[Any, ...]]] = []
-    array = base
-    for source, op, attrs in target._view_of.steps:
-        if layout(source) != layout(array):
-            steps.append((as_strided, within(source, array)))
-        array = looked(op, source, attrs)
-        steps.append((op, attrs) if op.replays else (as_strided, within(array, source)))
-    if not steps or layout(target._array) != layout(array):
-        steps.append((as_strided, within(target._array, array)))
-    return base.shape, base.strides, tuple(steps)
-
-
-def layout(array: Any) -> tuple[Any, ...]:
-    return array.shape, array.strides, address(array)
-
-
-def within(array: Any, start: Any) -> tuple[Any, ...]:
-    """Size, stride and offset of `array`, in elements from the start of `start`."""
-    item = array.itemsize
-    offset = address(array) - address(start)
-    return array.shape, tuple([s // item for s in array.strides]), offset // item
-
-
-VIEWS.refresh = refresh
-VIEWS.seen_from = seen_from

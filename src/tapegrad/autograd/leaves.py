@@ -65,7 +65,7 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
 
 
 def add_to(grad: TensorBase, g: Any, caller: Any) -> None:
-    """Add a pass's gradient to the one that is there, in place: a write, with its line."""
+    """Add a gradient to an existing `.grad` in place: a write, noted with the pass's line."""
     cell = cell_of(grad)
     if cell.inference and not cell.counts and not MODES.inference:
         raise inference_written()

@@ -1,4 +1,4 @@
-"""The order of a backward pass: which node comes next, and what waits at the others.
+"""The order of a backward pass: which node comes next, and the gradients added up so far.
 
 PyTorch's order, which decides in what order gradients are added up and hooks are called: a node
 comes when all gradients for it have arrived; of several such nodes leaves come first, then the one
@@ -40,7 +40,7 @@ class Order:
                 self.is_complete(pending)
 
     def is_complete(self, pending: Pending) -> None:
-        """All gradients for a node have arrived."""
+        """Queue a node for which all gradients have arrived."""
         node = pending.node
         if node._is_leaf:
             self.leaves.append(pending)

@@ -43,7 +43,7 @@ def is_root(value: Any) -> bool:
 
 
 def is_valueless(root: Any) -> bool:
-    """Whether a pass starts on the device meta: ops on its tensors know what to do."""
+    """Whether a root is on the device meta: the pass then runs ops on tensors, not arrays."""
     return isinstance(root, TensorBase) and type(root._array) is STATE.meta_type is not None
 
 
@@ -103,8 +103,11 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
 
 
 def plain_start(root: Any) -> Start | None:
-    """The start of `loss.backward()` for a scalar with a history; None in all other cases."""
-    if not isinstance(root, TensorBase):
+    """The start of `loss.backward()` for a scalar with a history; None in all other cases.
+
+    Not for a pass on tensors (`runs_on_tensors`), or for one that may be: the caller asks then.
+    """
+    if not isinstance(root, TensorBase) or ACTIVE.modes or dispatched.Seen.nodes:
         return None
     t: TensorBase = root
     node = t._node
@@ -205,14 +208,6 @@ def check_seed(root: Any, g: Any, index: int) -> None:
         )
 
 
-def asked_by(starts: list[Start]) -> Any:
-    """The line, root and time of a backward pass, for the error about a second one (E02)."""
-    frame = user_frame(CALLER)
-    if frame is None:
-        return None
-    return frame.f_code, frame.f_lasti, starts[0][0]._seq if starts else 0, next_seq()
-
-
 def pass_from(
     starts: list[Start],
     keep: bool,
@@ -220,8 +215,13 @@ def pass_from(
     captures: dict[Node, list[tuple[int, int]]] | None = None,
     observer: Any = None,
 ) -> Pass:
-    """The pass that begins at `starts`: of the class for where their gradients are."""
-    caller = asked_by(starts)
+    """The pass that begins at `starts`; its class depends on where their gradients are."""
+    # The line, root and time of the pass, for the error about a second one (E02).
+    caller: Any = None
+    frame = user_frame(CALLER)
+    if frame is not None:
+        seq = starts[0][0]._seq if starts else 0
+        caller = frame.f_code, frame.f_lasti, seq, next_seq()
     if not record:
         for start in starts:
             if type(start[2]) is STATE.device_type:

@@ -18,8 +18,20 @@ REDUCTIONS = ("none", "mean", "sum")
 
 
 def reduction_number(value: Any) -> Any:
-    """The number of a reduction that is a word; anything else as it is."""
+    """PyTorch's number for a reduction that is given as a word; other values unchanged."""
     return REDUCTIONS.index(value) if value in REDUCTIONS else value
+
+
+def is_fixed(given: tuple[Any, ...]) -> bool:
+    """Whether arguments cannot change: numbers, words, and tuples of integers, but no lists."""
+    for value in given:
+        parts = value if type(value) is tuple else (value,)
+        if not {*map(type, parts)} <= FIXED:
+            return False
+    return True
+
+
+FIXED = {int, bool, str, type(None)}
 
 
 def wrap_dim(dim: Any, ndim: int) -> int:
@@ -38,7 +50,7 @@ def wrap_dim(dim: Any, ndim: int) -> int:
 
 
 def is_index(value: Any) -> bool:
-    """Whether PyTorch takes a value for an int: no bool, and of tensors whole ones of 0 dims."""
+    """Whether PyTorch takes a value for an int: ints, not bools, and 0-d tensors of integers."""
     if isinstance(value, TensorBase):
         return value._array.ndim == 0 and value._array.dtype.kind in "iu"
     return hasattr(value, "__index__") and not isinstance(value, bool)

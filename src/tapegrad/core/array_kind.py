@@ -21,7 +21,7 @@ def out_of_sight(array: Any) -> bool:
 
 
 def refuse_meta(aten: str, *tensors: Any) -> None:
-    """PyTorch's error for a function that is asked about values, of tensors that have none."""
+    """Raise PyTorch's error for a function that reads values, called on a meta tensor."""
     if any([type(t._array) is STATE.meta_type for t in tensors]):
         from .meta import NO_KERNEL
 
@@ -29,7 +29,7 @@ def refuse_meta(aten: str, *tensors: Any) -> None:
 
 
 def host(value: Any) -> Any:
-    """An array as one of NumPy with the same values; anything else as it is."""
+    """A NumPy array with the values of an array on any device; other objects unchanged."""
     if type(value) is STATE.bits_type:
         return plain(value)
     if type(value) is not STATE.device_type:

@@ -49,7 +49,7 @@ def quiet(kernel: Callable[..., Any], *args: Any) -> Any:
 
 
 def allocate_by(use: Callable[[], Any]) -> None:
-    """Let kernels, and backward passes, have NumPy's arrays from where `use` says."""
+    """Make kernels and backward passes allocate NumPy's arrays by the allocator that `use` sets."""
     enter(use)
     for variable, value in _quiet_context.items():
         if variable is not NUMPY_ERRORS:
@@ -58,9 +58,9 @@ def allocate_by(use: Callable[[], Any]) -> None:
 
 
 def begin_kernels() -> Any:
-    """Let this thread run kernels until `end_kernels`, which wants what this returns.
+    """Set NumPy up for kernels in this thread: no floating point warnings, and our allocator.
 
-    Without floating point warnings, and with NumPy's arrays from where `allocate_by` says.
+    Returns what `end_kernels` needs to undo it.
     """
     token = NUMPY_ERRORS.set(IGNORED)
     return token, None if STATE.allocator is None else STATE.allocator.set(STATE.allocates)
@@ -82,7 +82,7 @@ class State:
     recording: bool = True  # keep the user's line with nodes, writes and cuts
     anomaly: bool = False
     casting: int = 0  # in how many threads autocast is on
-    only_casting: int = 0  # and in how many of those nothing else differs
+    only_casting: int = 0  # in how many threads autocast is on, and nothing else differs
     only_unrecorded: int = 0  # in how many threads grad mode is off, and nothing else differs
     timing: int = 0  # how many profilers are running
     # (thread, code, lasti) while library code makes many writes for one line of the user's.
@@ -110,8 +110,8 @@ class State:
 
 STATE: Final = State()
 own_defaults(STATE)
-# `TensorBase._special`: why dispatch's short ways are not for a tensor.
-ORDINARY: Final = 0  # they are
+# `TensorBase._special`: whether dispatch's fast paths take a tensor, and if not, why.
+ORDINARY: Final = 0  # they take it
 INTERPRETED: Final = 1  # a subclass, or a transform's tensor: core/subclass.py knows what to do
 ON_DEVICE: Final = 2  # on a GPU, and nothing else besides
 ON_META: Final = 4  # on the device meta: it has no values
@@ -147,14 +147,16 @@ def user_frame(depth: int) -> Any:
         return None
     while frame is not None:
         filename = frame.f_code.co_filename
-        if filename not in _own_files and not is_own(filename):
-            break
+        if filename not in _own_files:
+            if not filename.startswith(PACKAGE):
+                break
+            _own_files[filename] = True
         frame = frame.f_back
     return frame
 
 
 def writing_for_caller(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`function(...)`, all of whose writes belong to the user's line that called it."""
+    """Run `function(...)`, and note its writes for the user's line that called it."""
     frame = user_frame(CALLER)
     if frame is None:
         return function(*args, **kwargs)
@@ -167,9 +169,9 @@ def writing_for_caller(function: Callable[..., Any], *args: Any, **kwargs: Any) 
 
 
 def making_for_caller(function: Callable[..., Any], *args: Any) -> Any:
-    """`function(...)`, all of whose nodes belong to the user's line that called it.
+    """Run `function(...)`, and note its nodes for the user's line that called it.
 
-    Nothing of the user's may run inside: its lines would not be found.
+    No function of the user's may run inside: the nodes that it makes have lines of their own.
     """
     frame = user_frame(CALLER)
     if frame is None or STATE.modes_on != STATE.only_casting:
@@ -183,7 +185,7 @@ def making_for_caller(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def own_maker() -> Any:
-    """`State.maker` if it is this thread's: who puts back another's may do so when it is over."""
+    """`State.maker` if this thread set it, else None: only one's own may be put back later."""
     maker = STATE.maker
     return maker if maker is not None and maker[0] == get_ident() else None
 
@@ -195,7 +197,7 @@ class Version:
     # The last few writes, newest last: (n, op name, code, lasti, how).
     writers: tuple[Any, ...] = ()
     rebased: str = ""  # the name of the base's node since the last recorded write
-    rebased_array: int = 0  # the id of the base's array then
+    rebased_array: int = 0  # the id of the base's array at that write
     inference: bool = False
     counts: bool = False  # of an inference tensor that detach() gave a counter after all
     borrowed: bool = False  # the memory is somebody else's (a NumPy array's): it cannot grow
@@ -339,7 +341,7 @@ class Node(Stamped):
 
 
 def shown(node: Node | None) -> Any:
-    """A node as users get it: it has the class that is named as PyTorch's."""
+    """A node as users see it: an object whose class has PyTorch's name."""
     return None if node is None else INSPECTION.shown(node)
 
 
@@ -397,7 +399,7 @@ if not COMPILED:
 
 
 def alike(x: Any, y: Any) -> int:
-    """1 for arrays of float32, or float64, of one shape; 2 if of two shapes; 0 for all others."""
+    """For two float32 or two float64 arrays: 1 if they have one shape, else 2. Others: 0."""
     if HOST_KERNELS.alike is not None and type(x) is ndarray:
         found: int = HOST_KERNELS.alike(x, y)
         return found
@@ -496,7 +498,7 @@ def blank(cls: Any) -> TensorBase:
 
 
 def clear(t: TensorBase) -> None:
-    """The fields of a tensor without history."""
+    """Set the fields of a tensor to those of one without history."""
     t._wants_grad = False
     t._special = ORDINARY
     t._node = None

@@ -42,7 +42,7 @@ class Cache:
         self.casts: dict[tuple[int, Any], tuple[Any, Any]] = {}
         # Cast, but not asked for yet: what it was cast from, which version, and the result.
         self.ready: dict[tuple[int, Any], tuple[Any, int, Any]] = {}
-        # What blocks cast, by the parameter that they began with.
+        # The parameters that each autocast block cast, by the first of them.
         self.blocks: dict[tuple[int, Any], list[Any]] = {}
 
     def cast(self, t: Any, dtype: Any) -> Any:
@@ -65,7 +65,7 @@ class Cache:
         return found[1]
 
     def prepare(self, key: tuple[int, Any], first: Any) -> None:
-        """Cast all that a block cast that began with the same parameter."""
+        """Cast at once all parameters that an earlier autocast block cast after `first`."""
         known = self.blocks.get(key)
         if known is None or STATE.modes_on != STATE.only_casting:
             return
@@ -113,7 +113,7 @@ def eligible(t: Any) -> bool:
 
 
 def converted(t: Any, dtype: Any) -> Any:
-    """A tensor in `dtype` where it is eligible, lists item by item, anything else as it is."""
+    """Cast an eligible tensor, or those in a list, to `dtype`; other values unchanged."""
     if isinstance(t, (list, tuple)):
         return type(t)([converted(v, dtype) for v in t]) if type(t) in (list, tuple) else t
     if not eligible(t):
@@ -139,7 +139,7 @@ def all_converted(values: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
 
 
 def is_parameter(t: TensorBase) -> bool:
-    """Whether the cast of a float32 tensor is kept for when it is used again."""
+    """Whether the cast of a float32 tensor is cached: it is a leaf that requires grad."""
     if not CACHING[0] or t._view_of is not None or not MODES.records:
         return False
     wanted = t.requires_grad if t._special == 1 else t._wants_grad  # type: ignore[attr-defined]
@@ -197,7 +197,7 @@ def follow() -> None:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AutocastBlock:
-    """Autocast as some attributes say in a `with` block; compiled, as core/modes.py explains."""
+    """Sets autocast in a `with` block from its attributes; compiled, as core/modes.py explains."""
 
     def __init__(self) -> None:
         self.device: Any = "cpu"
@@ -232,7 +232,7 @@ class AutocastBlock:
 
 
 class off:
-    """Autocast off for a short block; cheaper than a mode, as no counter of the process changes."""
+    """Switches autocast off in a `with` block; cheap, as it changes no counter of the process."""
 
     __slots__ = ("before",)
 
@@ -248,7 +248,7 @@ class off:
 
 
 def cast_call(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`call(*args, **kwargs)` with the tensors cast as autocast wants it."""
+    """`call(*args, **kwargs)` with the tensors cast by the function's autocast rule."""
     if MODES.autocast is None:
         return call(*args, **kwargs)
     rule: Autocast = call.autocast  # type: ignore[attr-defined]  # ops.block.publish put it there

@@ -1,7 +1,7 @@
 """Tensors on a GPU: their arrays are CuPy's, and everything peculiar to them is here.
 
-A tensor around a device array is `_special`, so the short ways of dispatch.py pay nothing for it:
-they only run another kernel where that is all the difference. `apply` there asks here for arguments
+A tensor around a device array is `_special`, so the fast paths of dispatch.py pay nothing for it:
+where only the kernel differs, they run that kernel. `apply` there asks here for arguments
 on one device and for the kernel with its dtypes. A kernel is the block's own forward with CuPy for
 `xp`, or an override of `backends/`.
 
@@ -57,7 +57,7 @@ DEVICE = Device()
 
 
 def meaning(name: str) -> Any:
-    """The function that `F.<name>` is for device arrays; found when a rule first asks."""
+    """The function that `F.<name>` means for device arrays; looked up on first use by a rule."""
     record = REGISTRY.get(name)
     if record is not None:
         return kernel_of(record)
@@ -89,7 +89,7 @@ def kernel_of(record: Op) -> Any:
 
 
 def raw_space(grad: Any) -> Any:
-    """The meaning of F for a gradient: that of the device it is on."""
+    """F for a gradient: the functions for bare arrays of the device that it is on."""
     if type(grad) is list:
         parts: list[Any] = grad
         grad = None
@@ -143,7 +143,7 @@ class DeviceMemory(ArrayMemory):
         return np.zeros(shape, dtype, like=like)
 
     def cast_together(self, arrays: list[Any], dtype: Any) -> Any:
-        """Several arrays in another dtype by one kernel; None where there is none for them."""
+        """Cast several arrays to another dtype by one kernel; None where no kernel takes them."""
         return DEVICE.backend.casts(arrays, dtype, False)
 
 
@@ -214,10 +214,10 @@ def has_device(tensors: Any) -> bool:
 def on_one_device(
     op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], written: bool = False
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The arguments with what may come from the host on the device; PyTorch's error for the rest.
+    """Bring arguments to one device where PyTorch allows it; its error for all others.
 
-    A tensor on the CPU without dimensions may stand next to others where a number may. What is
-    `written`, the first one, stays where it is.
+    A 0-d tensor on the CPU may be an argument wherever a number may. The first argument stays on
+    its device if it is `written`.
     """
     device_type = STATE.device_type
     if not op.view and holds_array(attrs):
@@ -247,7 +247,7 @@ def check_same_gpu(tensors: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
 
 
 def number_beside(t: Any) -> Any:
-    """A tensor of one number on the current GPU, recorded if it needs a gradient."""
+    """Copy a 0-d tensor to the current GPU; the copy is recorded if it needs a gradient."""
     if t._wants_grad:
         runtime = ON_DEMAND.cuda_runtime()
         return runtime.move(t, runtime.index_of(None))
@@ -289,7 +289,7 @@ def run_kernel(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
 
 
 def unify(op: Op, arrays: list[Any]) -> Any:
-    """As dispatch.unify: cast in place of the list; the dtype to go back to, if any."""
+    """`dispatch.unify` for device arrays: cast the items of the list; the dtype to go back to."""
     dtype = quick_dtype(op, arrays)
     if dtype is None:
         dtype = common_dtype(op, [stand_in(x) for x in arrays])
@@ -388,7 +388,7 @@ def created(api: Any, call: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def goes_to_meta(api: Any, device: Any, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether a new tensor has no values: as asked, as those of another, or by default."""
+    """Whether a new tensor is on meta: by `device=`, as the tensor it is like, or by default."""
     if api.name in ("linspace", "logspace"):
         given = (*args, kwargs.get("start"), kwargs.get("end"))
         if any([isinstance(t, TensorBase) and type(t._array) is STATE.meta_type for t in given]):
@@ -419,7 +419,7 @@ def default_device() -> Any:
 
 
 def no_memory(error: MemoryError) -> Exception:
-    """PyTorch's error for CuPy's when the GPU is full; NumPy's as it is."""
+    """PyTorch's error where CuPy's says that the GPU is full; an error of NumPy's unchanged."""
     explained: Exception = ON_DEMAND.out_of_memory(error)
     return explained
 
@@ -431,7 +431,7 @@ def placed(array: Any, place: int) -> Any:
 
 
 def sent(array: Any, xp: Any) -> Any:
-    """An array where `xp` computes: on the host, or on the current GPU."""
+    """An array copied to where `xp` computes: the host, or the current GPU."""
     if xp is np:
         return to_host(array)
     if xp is not DEVICE.xp:

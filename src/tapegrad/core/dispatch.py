@@ -1,8 +1,8 @@
 """From a call to a result: unwrap, run the kernel, wrap, record a node if a gradient is wanted.
 
-`unary` and `binary` are short ways for elementwise ops on float tensors; everything else, and every
-case that they do not want to think about, goes through `apply`. Tensors on a GPU go the same ways
-with another kernel; what is peculiar to them is in devices.py.
+`unary` and `binary` are fast paths for elementwise ops on float tensors; everything else goes
+through `apply`. Tensors on a GPU take the same paths with another kernel; what is peculiar to them
+is in devices.py.
 docs/notes/call-to-node.md follows one call through.
 """
 
@@ -57,7 +57,7 @@ MOST_ATTRS: Final = 4096
 
 
 def is_stale(t: TensorBase) -> bool:
-    """A view whose memory was written since its history was last right."""
+    """Whether a tensor is a view whose memory was written since its history was made."""
     view = t._view_of
     return view is not None and cell_of(t).n != view.seen
 
@@ -133,7 +133,7 @@ def number_tensor(value: Any) -> TensorBase:
 
 
 def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
-    """`binary` where no mode asks for more. Its argument has a type, as in `unary_plain`."""
+    """`binary` where no mode has a say. Its argument has a type, as in `unary_plain`."""
     x = a._array
     y: Any = b
     other: TensorBase | None = None
@@ -161,7 +161,12 @@ def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
             return apply(op, (a, b))
     else:
         try:
-            out = op.kernel(x, y) if op.native else enter(op.kernel, x, y)
+            if op.native:
+                out = op.kernel(x, y)
+            elif x.flags.c_contiguous and (other is None or y.flags.c_contiguous):
+                out = enter(op.by_rows, x, y)
+            else:
+                out = enter(op.kernel, x, y)
         except (ValueError, RuntimeError):
             return apply(op, (a, b))  # which complains, or another thread is in the quiet context
         if type(out) is not ndarray:
@@ -371,7 +376,7 @@ def apply_to_one(op: Op, a: Any, attrs: tuple[Any, ...], records: bool = True) -
 
 
 def is_written_plainly(t: TensorBase, records: bool) -> bool:
-    """Whether a write into a tensor has nothing to record, to refuse or to report."""
+    """Whether a write into a tensor needs no node, no refusal and no report to a mode."""
     view = t._view_of
     if records and (t._wants_grad or (view is not None and view.base._wants_grad)):
         return False
@@ -386,10 +391,10 @@ def write_plain(
     records: bool,
     name: str = "",
 ) -> bool:
-    """The result of `op` computed into the memory of `t`; False where it is not as simple as that.
+    """Compute `op` into the memory of `t`; False, and nothing done, where that is not possible.
 
-    Short way of `autograd.inplace.write`, where `t` is the first of `tensors`, and of `out=`, which
-    says the name under which the write is counted. For float32 and float64 without history.
+    Fast path of `autograd.inplace.write`, where `t` is the first of `tensors`, and of `out=`, which
+    passes the name under which the write is counted. For float32 and float64 without history.
     """
     if not isinstance(t, TensorBase) or op.silent or op.view:
         return False
@@ -410,7 +415,9 @@ def write_plain(
             arrays.append(x)
         elif isinstance(other, TensorBase):
             y = other._array
-            if other._special or type(y) is not ndarray or y.dtype is not dtype:
+            if other._special or type(y) is not ndarray:
+                return False
+            if y.dtype is not dtype and (not op.apart or y.dtype.kind != "i"):
                 return False
             if (records and other._wants_grad) or is_stale(other):
                 return False
@@ -427,7 +434,11 @@ def write_plain(
     if into is not None:
         if not into(x, *arrays, *attrs):
             return False
-    elif op.apart or not change_plainly(op.into, x, arrays, attrs):
+    elif op.apart:
+        if not is_apart(x, attrs) or (not x.flags.forc and overlaps_itself(x)):
+            return False
+        quiet(op.into, *arrays, *attrs)
+    elif not change_plainly(op.into, x, arrays, attrs):
         return False
     if name:
         cell_of(t).bump(name)
@@ -436,8 +447,70 @@ def write_plain(
     return True
 
 
+def is_plain_output(out: Any, args: tuple[Any, ...], named: tuple[Any, ...], apart: bool) -> bool:
+    """Whether nothing about the modes and the arguments of a call with `out=` has to be looked at.
+
+    With `apart`, `out` may not be one of the arguments.
+    """
+    modes_on = STATE.modes_on
+    if not isinstance(out, TensorBase) or out._special:
+        return False
+    if modes_on and not is_unrecorded(modes_on):
+        return False
+    target = out._array
+    if type(target) is not ndarray or not target.flags.forc or not is_written_plainly(out, True):
+        return False
+    for value in args + named:
+        if type(value) is list or type(value) is tuple:
+            for t in value:
+                if type(t) is list or type(t) is tuple or not is_plain_source(t, target, apart):
+                    return False
+        elif not is_plain_source(value, target, apart):
+            return False
+    return True
+
+
+def is_plain_source(value: Any, target: Any, apart: bool) -> bool:
+    """Whether an argument is no tensor, or one without history whose memory is not the target's."""
+    if not isinstance(value, TensorBase):
+        return True
+    x = value._array
+    if value._special or value._wants_grad or (apart and x is target):
+        return False
+    if x is target or (x.base is None and target.base is None):
+        return True
+    return type(x) is ndarray and not np.may_share_memory(x, target)
+
+
+def is_apart(x: Any, attrs: tuple[Any, ...]) -> bool:
+    """Whether no array among the attributes can have memory in common with an array."""
+    for value in attrs:
+        if type(value) is tuple and holds_array(value):
+            return False
+        if type(value) is ndarray and (x.base is not None or value.base is not None):
+            return False
+    return True
+
+
+def overwrite_plain(t: Any, value: Any, name: str) -> bool:
+    """A number written to every element; False where it is not as simple as that.
+
+    Short way of `autograd.inplace.overwrite`, where no mode is on.
+    """
+    if not isinstance(t, TensorBase) or t._special:
+        return False
+    x = t._array
+    if type(x) is not ndarray or x.dtype.kind not in "fiub":
+        return False
+    if not isinstance(value, (int, float, np.generic)) or not is_written_plainly(t, True):
+        return False
+    x.fill(value)
+    count_write(t, name)
+    return True
+
+
 def change_plainly(change: Any, x: Any, arrays: list[Any], attrs: tuple[Any, ...]) -> bool:
-    """Run the `into` of an op; False where it raises, which the general way says better."""
+    """Run the `into` of an op; False where it raises: the general path has better errors."""
     if not x.flags.forc and overlaps_itself(x):
         return False  # elements that share memory are written in turn
     try:
@@ -464,7 +537,7 @@ def write_on_device(
     records: bool,
     name: str,
 ) -> bool:
-    """`write_plain` on a GPU, for two operands, whose kernels see to shared memory themselves."""
+    """`write_plain` on a GPU, for two operands: its kernels take care of overlapping memory."""
     if (
         t._special != ON_DEVICE
         or STATE.several
@@ -493,7 +566,7 @@ def write_on_device(
 
 
 def recorded(op: Op, a: TensorBase, attrs: tuple[Any, ...], out: Any) -> Any:
-    """`apply_to_one`, where a kernel for several tensors has made the result already."""
+    """The end of `apply_to_one`, for a result that a kernel for several tensors has computed."""
     t = wrap(out)
     if a._wants_grad:
         adapt(record_one(op, a, attrs, t), a._array, out)
@@ -503,7 +576,7 @@ def recorded(op: Op, a: TensorBase, attrs: tuple[Any, ...], out: Any) -> Any:
 
 
 def pair(op: Op, a: Any, b: Any, attrs: tuple[Any, ...], records: bool = True) -> Any:
-    """`apply` for two float tensors of one dtype and one output, mostly products; else None."""
+    """Fast path of `apply` for two float tensors of one dtype, mostly products; else None."""
     if not isinstance(a, TensorBase) or not isinstance(b, TensorBase):
         return None
     if a._special != b._special or is_stale(a) or is_stale(b):
@@ -564,7 +637,7 @@ def holds_array(args: tuple[Any, ...]) -> bool:
 
 
 def brings_array(attrs: tuple[Any, ...]) -> bool:
-    """`holds_array`, remembered: an op is called with equal attributes again and again."""
+    """`holds_array` with a cache: an op is called with equal attributes again and again."""
     try:
         if attrs in PLAIN_ATTRS:
             return False
@@ -578,7 +651,7 @@ def brings_array(attrs: tuple[Any, ...]) -> bool:
 
 
 def is_immutable(value: Any) -> bool:
-    """Whether it is made of numbers and words alone, which may be kept for ever."""
+    """Whether a value consists of numbers and strings alone, so that a cache may keep it."""
     if type(value) is tuple:
         return all([is_immutable(x) for x in value])
     return value is None or type(value) in (bool, float, int, str)
@@ -620,7 +693,7 @@ def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> An
 
 
 def unify(op: Op, arrays: list[Any]) -> Any:
-    """Cast in place of the list; gives the dtype to go back to, for half precision with numbers."""
+    """Cast the items of a list to one dtype; returns the half dtype to round the result to."""
     dtype = common_dtype(op, arrays)
     down = None
     if dtype.itemsize == 2 and dtype.kind in FLOATS and not all_arrays(arrays):

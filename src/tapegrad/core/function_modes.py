@@ -43,7 +43,7 @@ INTERPRETERS.prepare_for_watching = prepare_for_watching
 
 
 class watching_set_to(switched):
-    """Other modes for a block."""
+    """In a `with` block, calls of public functions are shown to other modes."""
 
     def __init__(self, modes: tuple[Any, ...]) -> None:
         super().__init__(WATCHING, "modes", modes)
@@ -68,7 +68,7 @@ def watch_class(cls: Any) -> None:
 
 
 def ask_classes(*classes: Any) -> None:
-    """Functions look for arguments of these classes from now on."""
+    """Make functions look for arguments of these classes from now on."""
     ASKED_CLASSES.update(classes)
     if A_CLASS_ASKS not in WATCHED:
         WATCHED.append(A_CLASS_ASKS)
@@ -129,7 +129,7 @@ def ask_watchers(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def ask_about_op(op: Any, tensors: Any, attrs: Any) -> Any:
-    """An op of an operator, which has no function around it."""
+    """Ask modes and classes about the op of an operator, which has no public function around it."""
     arguments = (tuple(tensors), *attrs) if op.variadic else (*tensors, *attrs)
     return ask_watchers(INTERPRETERS.function_of(op), arguments, {})
 
@@ -143,13 +143,21 @@ OPERATORS = {
     "rmod": "__rmod__",
     "pow": "__pow__",
     "rpow": "__rpow__",
+    "rlshift": "__rlshift__",
+    "rrshift": "__rrshift__",
 }
 
 
+def method_of_operator(name: str) -> Any:
+    """What `__torch_function__` is told about an operator that is a function of ops."""
+    return getattr(TENSOR.cls, OPERATORS.get(name, name))
+
+
 def ask_about_operator(name: str, a: Any, b: Any) -> Any:
-    """An operator that is a function of ops."""
-    return ask_watchers(getattr(TENSOR.cls, OPERATORS.get(name, name)), (a, b), {})
+    """Ask modes and classes about an operator that is a function of several ops."""
+    return ask_watchers(method_of_operator(name), (a, b), {})
 
 
 INTERPRETERS.watched = ask_about_op
+INTERPRETERS.is_watched = is_watched
 INTERPRETERS.watched_operator = ask_about_operator

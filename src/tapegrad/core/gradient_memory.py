@@ -22,7 +22,7 @@ class ArrayMemory:
     """The memory of NumPy's arrays; core/devices.py has that of GPUs."""
 
     def may_add_into(self, target: Any, other: Any) -> bool:
-        """Whether a sum may be formed inside `target`, which nobody else looks at; not in views."""
+        """Whether a sum may overwrite `target`, an array of this pass alone: it must be no view."""
         fresh: bool
         if HOST_KERNELS.is_fresh is not None:
             fresh = HOST_KERNELS.is_fresh(target, other)
@@ -35,7 +35,7 @@ class ArrayMemory:
             np.add(target, other, target)
 
     def sum_of(self, first: Any, second: Any) -> Any:
-        """The sum in memory of its own."""
+        """The sum of two gradients, in new memory."""
         return first + second
 
     def accumulate(self, kept: Any, g: Any) -> None:
@@ -58,7 +58,7 @@ class ArrayMemory:
         return same
 
     def settled(self, g: Any, layout: Any) -> Any:
-        """`g`, which fits, with the strides of `layout` in dimensions of size 1 too."""
+        """`g`, whose strides fit, with those of `layout` in dimensions of size 1 as well."""
         return g if g.strides == layout.strides else np.ndarray(g.shape, g.dtype, g)
 
     def copy(self, g: Any, layout: Any) -> Any:
@@ -74,7 +74,7 @@ class ArrayMemory:
 
 
 def added_in_c(target: Any, other: Any) -> bool:
-    """Add to an array by the kernel of `add`; False where that is not for it."""
+    """Add to an array by the C kernel of `add`; False where there is none for it."""
     into = getattr(REGISTRY["add"].kernel, "into", None)
     return into is not None and bool(into(target, target, other))
 
@@ -91,7 +91,7 @@ NOWHERE: Final = NoMemory()
 
 
 def memory_of(value: Any) -> ArrayMemory:
-    """The memory of what a rule returned."""
+    """The ArrayMemory for a value that a gradient rule returned."""
     kind = type(value)
     if kind is ndarray:
         return HOST
@@ -108,7 +108,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def aliases(g: Any, total: Any) -> bool:
-    """Whether a gradient may be (a view of) the one that came in, or of one of several."""
+    """Whether gradient `g` may share memory with `total`, the incoming one or a list of them."""
     if g is total:
         return True
     kind = type(total)

@@ -24,7 +24,7 @@ class Interpreters:
     ask_foreign: Any = None  # api/publish.py: an operand that is no tensor may know what to do
     watched: Any = None  # core/function_modes.py: (op, tensors, attrs) of an operator, for a mode
     watched_operator: Any = None  # `watched` for an operator that is a function: (name, a, b)
-    is_watching: Any = None  # whether such a mode is on in this thread
+    is_watched: Any = None  # whether a mode or a class asks to see a call: (args, kwargs)
     prepare_for_modes: Any = None  # core/python_dispatch.py: called before a mode is entered
     prepare_for_watching: Any = None  # before a mode that sees functions: core/function_modes.py
     function_of: Any = None  # (op): what users call to run it
@@ -36,7 +36,7 @@ class Dispatched:
     """autograd/dispatched.py: ops that `__torch_dispatch__` runs, with their history above."""
 
     run: Any = None  # (op, tensors, attrs, watch)
-    overload: Any = None  # _ops.py: the object of torch.ops.aten for "name.overload"
+    overload: Any = None  # names/_ops.py: the object of torch.ops.aten for "name.overload"
     created: Any = None  # (api, function, args, kwargs): `zeros`, `ones_like` …
     saved: Any = None  # (node, place, tensor): a saved tensor with its history
     accumulate: Any = None  # (leaf, gradient): False if it is left to do
@@ -44,7 +44,7 @@ class Dispatched:
 
 
 class Views:
-    """autograd/inplace.py: the history of views after their memory was written."""
+    """autograd/view_history.py: the history of views after their memory was written."""
 
     refresh: Any = None  # (tensor)
     seen_from: Any = None
@@ -101,8 +101,8 @@ class Gpu:
     """core/devices.py: everything about arrays on a GPU."""
 
     memory: Any = None  # an ArrayMemory, once a GPU is used
-    space: Any = None  # the meaning of F for a gradient
-    raw: Any = None  # and for an array of a GPU
+    space: Any = None  # (gradient): the F of rules for bare arrays of its device
+    raw: Any = None  # the F of rules for bare arrays of a GPU
     arguments: Any = None  # (op, tensors, attrs): all of them on one device, or an error
     run_kernel: Any = None  # (op, arrays, attrs)
     created: Any = None  # (api, function, args, kwargs): makes a tensor on some device
@@ -132,7 +132,7 @@ class MetaSide:
 
 
 class OnDemand:
-    """_on_demand.py: functions of features that are loaded by the first call."""
+    """api/on_demand.py: functions of features that are loaded by the first call."""
 
     not_here: Any = None  # (name, instead): the error for a name that can be imported, not used
     why: Any = None  # (tensor): diagnose.why
@@ -170,7 +170,7 @@ ON_DEMAND: Final = OnDemand()
 
 
 def own_defaults(record: Any) -> None:
-    """Give an object what its class has: Python reads its own attributes three times as fast.
+    """Copy the defaults of a class to its object, whose attributes Python reads 3 times as fast.
 
     Compiled classes have none but their own.
     """

@@ -116,7 +116,7 @@ def with_bits(memory: Any, conjugated: bool, negated: bool) -> Any:
 
 
 def with_bits_of(array: Any, memory: Any) -> Any:
-    """Other memory read as that of `array` is."""
+    """`memory` with the bits of `array`."""
     if type(array) is not BitArray:
         return memory
     return with_bits(memory, array.conjugated and memory.dtype.kind == "c", array.negated)
@@ -172,7 +172,7 @@ def run(op: Op, tensors: tuple[Any, ...], attrs: tuple[Any, ...], watch: tuple[A
 
 
 def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
-    """The kernel of a view of a `BitArray`: the memory seen otherwise, the bits as before."""
+    """Run a view op on a `BitArray`: a view of its memory, with the bits as before."""
     if op.name in (CONJ_VIEW, NEG_VIEW):
         return op.kernel(array)
     out = op.kernel(array.memory, *attrs)
@@ -182,6 +182,6 @@ def looked(op: Op, array: Any, attrs: tuple[Any, ...]) -> Any:
 
 
 def settle(node: Any) -> None:
-    """Let a node that saved a `BitArray` conjugate or negate it when a rule reads the value."""
+    """Mark a node that saved a `BitArray`: its values are conjugated when a rule reads them."""
     if node is not None and any([type(x) is BitArray for x in node._kept]):
         node._packed = True

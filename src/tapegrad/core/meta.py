@@ -119,12 +119,12 @@ def in_order(shape: tuple[int, ...], order: list[int], dtype: Any) -> MetaArray:
 
 
 def like(array: Any, dtype: Any = None) -> MetaArray:
-    """A dense meta array of the shape and order in memory of another."""
+    """A dense meta array with the shape and the memory order of another array."""
     return in_order(array.shape, memory_order(array), array.dtype if dtype is None else dtype)
 
 
 def same_layout(array: Any) -> MetaArray:
-    """A meta array of the very strides of another."""
+    """A meta array with the strides of another array."""
     spans = zip(array.shape, array.strides, strict=True)
     size = sum([(n - 1) * s for n, s in spans]) + array.itemsize if array.size else 0
     return MetaArray(array.shape, array.dtype, reserved(size), 0, array.strides)
@@ -143,7 +143,7 @@ def memory_order(array: Any) -> list[int]:
 
 
 def plain(x: Any) -> Any:
-    """A meta array as NumPy sees its memory, which has no values."""
+    """A meta array as a plain NumPy array over its memory, which nobody may read."""
     return x.view(np.ndarray) if type(x) is MetaArray else x
 
 
@@ -166,7 +166,7 @@ XP: Final = MetaModule()
 
 
 class Draws:
-    """The random stream of the device meta, which draws nothing."""
+    """The random stream of the device meta: makes tensors without drawing numbers."""
 
     def uniform(self, stream: Any, shape: Any, dtype: Any, *more: Any, **options: Any) -> MetaArray:
         return empty(shape, dtype)
@@ -346,7 +346,7 @@ def is_array(x: Any) -> bool:
 
 
 def remade(out: Any) -> Any:
-    """Views as meta arrays."""
+    """Results of a view op as meta arrays."""
     if isinstance(out, (tuple, list)):
         return [remade(o) for o in out]
     return out.view(MetaArray)
@@ -385,7 +385,7 @@ def inferred(call: Callable[..., Any], given: tuple[Any, ...]) -> Any:
 def can_change(
     call: Callable[..., Any], given: tuple[Any, ...], shapes: list[Any], size: int, step: int
 ) -> bool:
-    """Whether the call makes sense with another size in place of one."""
+    """Whether the call still succeeds when one size is replaced everywhere by another."""
     if sum([math.prod([1 if n == size else n for n in shape]) for shape in shapes]) > MANY // step:
         return False
     try:
@@ -400,7 +400,7 @@ class Unclear(NotImplementedError):
 
 
 def computed(call: Callable[..., Any], given: tuple[Any, ...], instead: dict[int, int]) -> Any:
-    """The call with small arrays, and other sizes `instead` of some."""
+    """Run the call on small arrays of ones; `instead` maps sizes to others to use for them."""
     try:
         out = call(*[swapped(x, instead, np.ones) for x in given])
     except np.linalg.LinAlgError:
@@ -413,7 +413,7 @@ def computed(call: Callable[..., Any], given: tuple[Any, ...], instead: dict[int
 
 
 def unit(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Ones on the diagonals of matrices, for those who want to invert them."""
+    """An array whose matrices are identities: ops that invert them must not fail."""
     if len(shape) < 2:
         return np.ones(shape, dtype)
     return np.broadcast_to(np.eye(shape[-2], shape[-1], dtype=dtype), shape).copy()

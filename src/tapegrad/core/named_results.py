@@ -10,7 +10,7 @@ RETURN_TYPES: dict[str, type] = {}
 
 
 class ReturnType(tuple[Any, ...]):
-    """A tuple made from one sequence of its parts."""
+    """A named tuple that, as PyTorch's, is constructed from one sequence of its parts."""
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()

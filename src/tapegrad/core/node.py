@@ -138,7 +138,7 @@ class OpNode(Node):
         return g
 
     def promoted(self, F: Any, kept: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-        """`_kept` with the saved inputs cast to the dtype in which the kernel computed."""
+        """A copy of `kept` with the saved inputs in the dtype in which the kernel computed."""
         made = list(kept)
         for i in range(self._op.width):
             x = made[i]
@@ -158,7 +158,7 @@ class OpNode(Node):
             self.check_detached()
 
     def with_newest(self, kept: tuple[Any, ...]) -> tuple[Any, ...]:
-        """`kept` with what inputs look at now whose `.data` was set; the same tuple if none was."""
+        """`kept` with the new arrays of inputs whose `.data` was set; `kept` itself if none."""
         op: Op = self._op
         cells = self._cells
         made: list[Any] | None = None
@@ -289,7 +289,7 @@ class OpNode(Node):
 
 
 def kind_of_parts(grads: list[Any]) -> Any:
-    """The class of the gradients of several outputs, of which some may be missing."""
+    """The array class of the gradients of several outputs; some of them may be None."""
     for g in grads:
         if g is not None:
             return type(g)
@@ -297,9 +297,9 @@ def kind_of_parts(grads: list[Any]) -> Any:
 
 
 def pull_recorded(node: Node, total: Any, maker: Any) -> Any:
-    """`node._pull` on tensors; the nodes that a rule makes belong to the line of `maker`.
+    """`node._pull` on tensors, with the line of `maker` for the nodes that the rule makes.
 
-    Unless something of the user's may run inside, which has lines of its own.
+    Where functions of the user's may run inside, nodes get the lines of those.
     """
     simple = maker is not None and STATE.modes_on == STATE.only_casting and not STATE.anomaly
     if not simple or not computes_alone(node, total):
@@ -444,7 +444,7 @@ def conjugate(F: Any, grad: Any) -> Any:
 
 
 def wanted_dtype(edge: Node | None, g: Any, dtype: Any) -> Any:
-    """The dtype for a gradient: that of the tensor, unless the leaf has another wish."""
+    """The dtype for a gradient: that of the tensor, unless the leaf sets a `grad_dtype`."""
     if edge is not None and edge._converts:
         return g._array.dtype if isinstance(g, TensorBase) else g.dtype
     return dtype

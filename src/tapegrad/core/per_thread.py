@@ -23,7 +23,7 @@ class PerThread(threading.local):
         return made
 
     def carry_over(self, state: dict[str, Any]) -> None:
-        """Take what another thread had; the lists are shared, as that one waits."""
+        """Copy another thread's values; lists are shared, as that thread waits meanwhile."""
         vars(self).update(state)
 
 

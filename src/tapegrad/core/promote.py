@@ -65,7 +65,7 @@ def promote(a: dtype, b: dtype) -> dtype:
 
 
 def _promote_stored(a: dtype, b: dtype) -> dtype:
-    """Dtypes that are only stored stay among themselves."""
+    """Promote with a dtype that is only stored (float8 …): it mixes with no other dtype."""
     if a is b:
         return a
     kind = "Float8" if "float8" in a.name + b.name else "Quantized or sub-byte"

@@ -49,11 +49,11 @@ class OpMode(OpModeBlock):
         """A gradient rule makes a tensor that has the same values every time."""
 
     def asked(self, t: TensorBase, what: str) -> TensorBase:
-        """The tensor whose layout, history or place in memory is meant: see Recorder."""
+        """The real tensor for a placeholder in a recording: see `asked_about`."""
         return t
 
     def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """A function looks at values, to say yes or no or to raise."""
+        """A function marked by `looks_at_values` is called: it returns a bool or raises."""
         return function(*args, **kwargs)
 
     def whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -172,9 +172,10 @@ class Diversion:
     @staticmethod
     def take_operands(op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         tensors = Diversion.cast_operands(op, tensors)
-        # Subclasses, duals and batches come back as the tensors that they are made of.
-        if not (ACTIVE.modes or Diversion.is_watching()) or any(
-            [INTERPRETERS.is_made_of_others(t) for t in tensors]
+        # Modes of functions see the operands that a user wrote. Those of ops see them later, when
+        # subclasses, duals and batches come back as the tensors that they are made of.
+        if not Diversion.is_watching() and (
+            not ACTIVE.modes or any([INTERPRETERS.is_made_of_others(t) for t in tensors])
         ):
             return tensors
         carrier: Any = blank(_Carrier.cls)
@@ -211,7 +212,7 @@ def disabled_torch_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any =
 
 
 class below_classes(switched):
-    """Inside, no class is asked: its tensors are what their memory says."""
+    """In a `with` block, `__torch_dispatch__` of classes is not called: tensors are plain."""
 
     def __init__(self) -> None:
         super().__init__(ACTIVE, "classes_off", True)
@@ -281,7 +282,7 @@ class Call:
 
 
 class OpCall(Call):
-    """The call of an op, whose `run` asks modes and classes again by itself."""
+    """A call whose `run` runs an op, and so asks the next mode or class by itself."""
 
     def again(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.run(args, kwargs)
@@ -353,6 +354,3 @@ def ask_about(name: str, args: tuple[Any, ...], run: Callable[..., Any], **kwarg
     """A function that is no op, by its name in PyTorch; `run(*args)` is what happens otherwise."""
     overload = DISPATCHED.overload(name)
     return ask_anyone(Call(overload, args, kwargs, lambda args, kwargs: run(*args)))
-
-
-INTERPRETERS.is_watching = Diversion.is_watching

@@ -446,7 +446,7 @@ def save_outputs(node: OpNode, plan: Any, results: list[TensorBase]) -> None:
 
 
 def without_counter(cell: Version) -> Version:
-    """The cell of what PyTorch does not call a view of an inference tensor."""
+    """A version cell for a result that PyTorch does not count as a view of an inference tensor."""
     if not cell.counts:
         return cell
     made = Version()
@@ -457,7 +457,7 @@ def without_counter(cell: Version) -> Version:
 def link_views(
     op: Op, source: TensorBase, attrs: tuple[Any, ...], results: list[TensorBase]
 ) -> None:
-    """Tell the results what they are views of."""
+    """Give the results of a view op their view recipes, and the source's version cell."""
     cell = cell_of(source)
     if cell.inference:  # nothing will follow it: PyTorch does not call these views
         for r in results:

@@ -42,7 +42,7 @@ def half_as_single(value: Any) -> Any:
 
 
 def rounded_to(value: Any, dtype: Any) -> Any:
-    """An array in another dtype."""
+    """An array in another dtype; large ones of float32 become half precision by a C kernel."""
     if dtype.itemsize == 2 and dtype.kind in "fV" and type(value) is np.ndarray:
         if value.dtype == np.float32 and value.size >= SMALL and value.flags.carray:
             if HOST_KERNELS.as_half is not None and value.dtype.isnative and dtype.isnative:

@@ -71,8 +71,7 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
         offset += address(array) - address(root)
     else:
         root = array
-    if not root.flags.c_contiguous:
-        root = root.transpose(sorted(range(root.ndim), key=lambda d: -root.strides[d]))
+    root = in_memory_order(root)
     if array.dtype.kind == "V" and root.flags.c_contiguous:
         root = root.reshape(-1).view(np.uint8)  # bfloat16 has no buffer interface
     try:
@@ -85,6 +84,34 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
         found = np.asarray(Interface(array, place, shape, strides))
         # An interface cannot name bfloat16: it comes back as bytes of no type.
         return found if found.dtype == array.dtype else found.view(array.dtype)
+
+
+def in_memory_order(root: Any) -> Any:
+    """The array with its dimensions in the order in which they lie in memory."""
+    if root.flags.c_contiguous:
+        return root
+    return root.transpose(sorted(range(root.ndim), key=lambda d: -root.strides[d]))
+
+
+def as_bytes(xp: Any, root: Any) -> Any:
+    """All memory of an array as a flat array of bytes, without copying."""
+    flat = in_memory_order(root)
+    if not flat.flags.c_contiguous:  # memory that came from elsewhere, with gaps
+        low, high = byte_bounds(root)
+        item = root.itemsize
+        flat = strided(xp, root, ((high - low) // item,), (item,), low - address(root))
+    return flat.reshape(-1).view(np.uint8)
+
+
+def byte_bounds(array: Any) -> tuple[int, int]:
+    """The first address that the elements of an array lie at, and the one behind the last."""
+    low = high = address(array)
+    for n, step in zip(array.shape, array.strides, strict=True):
+        if step < 0:
+            low += (n - 1) * step
+        else:
+            high += (n - 1) * step
+    return low, high + array.itemsize
 
 
 class Interface:

@@ -84,7 +84,7 @@ def answers(cls: Any) -> bool:
 
 
 def is_made_of_others(t: Any) -> bool:
-    """Whether modes see, instead of this tensor, those inside it or that its class gives."""
+    """Whether modes see others in place of this tensor: it is batched, dual, or of a subclass."""
     if not isinstance(t, TensorBase) or t._special != INTERPRETED:
         return False
     if batched.is_batched(t) or dual.has_dual((t,)):
@@ -165,7 +165,7 @@ def below(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 
 def stays_special(t: Any) -> int:
-    """The `_special` of a tensor once its tangent is taken away."""
+    """The `_special` that a dual tensor has without its tangent."""
     return 1 if "_batch" in t.__dict__ or interprets(type(t)) else special_by(t._array)
 
 

@@ -1,4 +1,4 @@
-"""Memory that `t.data = other` exchanged while the graph still held what `t` was before.
+"""Notes on `t.data = other` for tensors whose old array is saved in a graph.
 
 PyTorch's graph keeps the tensor itself of an input, so that backward reads the memory that it has
 then. A node here keeps the array: a note says which array took its place.
@@ -35,7 +35,7 @@ OF_CELL: Final[dict[int, list[Swap]]] = {}
 
 
 def forget(key: int) -> None:
-    """The old array with this id is gone, and with it all who could ask."""
+    """Drop the note about an old array that was freed: no graph can ask for it any more."""
     for swap in SWAPS.pop(key, ()):
         drop(OF_CELL, id(swap.cell), swap)
 
@@ -63,7 +63,7 @@ def note_swap(cell: Version, node: Node | None, slot: int, old: Any, new: Any) -
 
 
 def newest(array: Any, cell: Version, node: Node | None, slot: int) -> Any:
-    """What the tensor that was saved as `array` looks at now."""
+    """The array that a tensor has now which was saved with `array`."""
     for swap in SWAPS.get(id(array), ()):
         if swap.is_of(cell, node, slot):
             return swap.new

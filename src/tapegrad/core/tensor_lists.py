@@ -1,7 +1,7 @@
 """Bulk checks (same array, version, gradient) and bulk updates of lists of tensors.
 
-What is recorded once and run again (a compiled step, an optimizer's kernel) asks that in every
-call, so this is compiled.
+Compiled steps and the kernels of optimizers make these checks in every call, so this module is
+compiled.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def digits() -> tuple[Tensor, Tensor]:
     import tapegrad
 
     with numpy.load(pathlib.Path(__file__).with_name("digits.npz")) as stored:
-        images = stored["images"].astype(numpy.float32)
+        images = stored["images"].astype(numpy.float32, order="C")
         labels = stored["labels"].astype(numpy.int64)
     return tapegrad.from_numpy(images), tapegrad.from_numpy(labels)
 

@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.inplace import CopySlices
+from ..autograd.view_history import CopySlices
 from ..core.base import TensorBase, next_seq
 from ..core.op import REGISTRY
 from ..errors import evidence

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..autograd.inplace import CopySlices
+from ..autograd.view_history import CopySlices
 from ..core.base import Node, TensorBase
 from ..core.is_array import is_array
 from ..core.node import AccumulateGrad

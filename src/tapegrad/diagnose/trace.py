@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd import api
-from ..autograd.inplace import CopySlices
 from ..autograd.starts import pass_from, prepare_starts
+from ..autograd.view_history import CopySlices
 from ..core.array_kind import host
 from ..core.base import IGNORED, NUMPY_ERRORS, Node, TensorBase, as_array, wrap
 from ..core.modes import MODES

@@ -44,7 +44,7 @@ class Backend:
         return x.copy()
 
     def casts(self, arrays: list[Any], dtype: Any, apart: bool) -> list[Any] | None:
-        """Arrays of one dtype in another, by one kernel; None: they are to be cast one by one.
+        """Cast several arrays of one dtype by one kernel; None: the caller casts them one by one.
 
         Unless they are to be `apart`, the new ones may share memory that is freed with the last.
         """
@@ -53,7 +53,7 @@ class Backend:
     def linear_gradients(
         self, grad: Any, x: Any, right: Any, wants: tuple[bool, ...]
     ) -> tuple[Any, Any, Any]:
-        """Of bias, x and the transpose of `right` in `x @ right + bias`; None where not wanted."""
+        """The gradients of bias, x and the transpose of `right` in `x @ right + bias`."""
         kernel = self.in_rules
         return (
             kernel("sum")(grad, (0,), False, None) if wants[0] else None,

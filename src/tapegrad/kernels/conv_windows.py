@@ -4,7 +4,7 @@ A convolution `y = correlate(x, w)` is linear in x and in w; `x_of` and `w_of` a
 Together the three are closed: the derivative of each is another of them.
 
 Sizes are given per spatial dimension. `low` is how far the first window reaches out of the array
-at its low end (negative: starts inside); what lies outside reads as zero, so that one explicit
+at its low end (negative: starts inside); elements outside count as zero, so that one explicit
 output size says everything about the other end.
 
 The copies cost more than the multiplications when they are done naively. Windows are gathered
@@ -58,7 +58,7 @@ def spans(
 
 
 def bordered(xp: Any, x: Any, low: Ints, needed: Ints) -> Any:
-    """x from `low` places before its first element on, zeros around it, in `needed` places."""
+    """`needed` places of x along each dimension, from `low` before its first; zeros outside."""
     count = len(low)
     size = x.shape[x.ndim - count :]
     if any([p < 0 for p in low]):

@@ -1,4 +1,4 @@
-"""Sizes of what windows give, and orders of memory: for the ops and for kernels of every device."""
+"""Output sizes of windows, and memory orders: for the ops and for kernels of every device."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def laid_out_like(xp: Any, input: Any, out: Any, n: int) -> Any:
 
 
 def ordered(array: Any) -> tuple[Any, Any]:
-    """An array that has no gaps in the order of its memory, and the way back; others as they are.
+    """A dense array transposed to C order, and the axes that undo that; others unchanged.
 
     PyTorch draws for elements in that order.
     """

@@ -58,7 +58,7 @@ def before(F: Any, initial: Any, states: Any, walk: Spans) -> Any:
 
 @functools.lru_cache(64)
 def parts_before(walk: Spans) -> tuple[tuple[bool, tuple[int, int]], ...]:
-    """The same as rows of the states (True) and of those at the start (False), one by one."""
+    """Where the rows of `before` are: (True, span) in the states, (False, span) in the first."""
     parts: list[list[Any]] = []  # [first row of the result, whether it goes on, first row, number]
     last_start, last_count = 0, 0
     for start, count in walk:
@@ -142,7 +142,7 @@ def slope_of(out: Any, relu: bool) -> Any:
 def rnn_loop(
     F: Any, grad: Any, hx: Any, weight: Any, out: Any, relu: bool, sizes: Sizes, turned: bool
 ) -> tuple[Any, Any]:
-    """The gradients of what the input adds, and of the states at the start."""
+    """The gradients of the input's share of each step's sum, and of the states at the start."""
     walk = spans(sizes, turned)
     slope = slope_of(out, relu)
     carry = Carry(F, hx)
@@ -158,7 +158,7 @@ def rnn_loop(
 
 
 class LstmSlopes:
-    """What the loop over time multiplies by, for all rows at once.
+    """The factors of the loop over time of an LSTM's gradient, for all rows at once.
 
     A step is c = f c' + i g, m = o tanh(c), and h = m, or P m with a projection. `inner` has the
     derivatives of c by the sums inside i, f, g and that of m by the one inside o.
@@ -221,7 +221,7 @@ class LstmLoop:
 
 
 class GruSlopes:
-    """What the loop over time multiplies by, for all rows at once.
+    """The factors of the loop over time of a GRU's gradient, for all rows at once.
 
     A step is n = tanh(x + r s) with s = W h' + b, and h = n + z (h' - n). `inner` has the
     derivatives of h by the sums inside r and z and by s, `outer` the one by the sum inside n.
@@ -239,7 +239,7 @@ class GruSlopes:
 def gru_loop(
     F: Any, d_out: Any, d_gates: Any, hx: Any, weight: Any, out: Any, gates: Any, walk: Spans
 ) -> tuple[Any, Any, Any]:
-    """To what the input and to what the states add to the gates, and to the states at the start."""
+    """The gradients of the input's and the states' share of the gates, and of the first states."""
     slopes = GruSlopes(F, gates, before(F, hx, out, walk))
     extra = new = None
     if d_gates is not None:

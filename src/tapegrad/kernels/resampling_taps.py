@@ -145,7 +145,7 @@ FILTERS: dict[str, tuple[Callable[[Any], Any], int]] = {
 def antialiased(
     curve: Callable[[Any], Any], reach: int, n: int, out: int, by: Any, kind: Any
 ) -> Table:
-    """Wider windows when the image shrinks: the filter is stretched over what is left out."""
+    """The table of an antialiasing filter, which widens as the image shrinks."""
     stretch = max(by, kind(1))
     support = kind(reach) * stretch
     centre = by * (np.arange(out).astype(kind) + kind(0.5))

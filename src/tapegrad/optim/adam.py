@@ -60,6 +60,8 @@ def add_decay(grad: Any, p: Any, weight_decay: Any, group: dict[str, Any]) -> An
 def step_with_tensors(p: Any, mean: Any, square: Any, step: Any, group: dict[str, Any]) -> None:
     """The last part of the update with the step count as a tensor, as captured graphs need it."""
     beta1, beta2 = group["betas"]
+    if group["differentiable"]:
+        step = step.clone()  # the next step counts on, and the gradient of a beta needs this one
     step_size = -(group["lr"] / (1 - beta1**step))
     root = square.sqrt() / ((1 - beta2**step).sqrt() * step_size)
     # The next step writes over the mean, which the gradient of this one needs.

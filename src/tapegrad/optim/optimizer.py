@@ -12,12 +12,13 @@ from typing import Any
 import tapegrad as tg
 
 from ..autograd.hooks import RemovableHandle
-from ..core.base import writing_for_caller
+from ..core.base import STATE, writing_for_caller
 from ..core.modes import grad_set_to
 from ..core.python_dispatch import called_as_a_whole
 from ..core.tensor_lists import drop_gradients
 from ..core.warned import warn
 from ..errors import models
+from ..kernels.cpu import tell_once
 from ..utils.grads import set_to_zero
 from ..utils.naming import typename
 
@@ -111,6 +112,7 @@ class Optimizer:
     state: defaultdict[Any, Any]
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        tell_once()
         self.defaults = defaults
         for name in HOOK_DICTS:
             setattr(self, name, OrderedDict())
@@ -150,6 +152,7 @@ class Optimizer:
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
+            timer = timed(self, "step") if STATE.timing else None
             before = [
                 *_global_optimizer_pre_hooks.values(),
                 *self._optimizer_step_pre_hooks.values(),
@@ -175,6 +178,8 @@ class Optimizer:
             ]
             for hook in after:
                 hook(self, args, kwargs)
+            if timer is not None:
+                timer.__exit__()
             return out
 
         return called_as_a_whole(wrapper)
@@ -267,6 +272,7 @@ class Optimizer:
         >>> print(p.grad)
         None
         """
+        timer = timed(self, "zero_grad") if STATE.timing else None
         for group in self.param_groups:
             if set_to_none and drop_gradients(group["params"]):
                 continue
@@ -277,6 +283,8 @@ class Optimizer:
                     p.grad = None
                 else:
                     set_to_zero(p.grad)
+        if timer is not None:
+            timer.__exit__()
 
     # ------------------------------------------------------------------ hooks
 
@@ -427,6 +435,14 @@ class Optimizer:
                 if key != "params":
                     text += f"    {key}: {group[key]}\n"
         return text + ")"
+
+
+def timed(optimizer: Optimizer, method: str) -> Any:
+    """The timer that a profiler shows for a method; one that raises is not shown."""
+    from ..autograd.profiler import record_function
+
+    name = type(optimizer).__name__
+    return record_function(f"Optimizer.{method}#{name}.{method}").__enter__()
 
 
 def split_names(group: dict[str, Any]) -> None:

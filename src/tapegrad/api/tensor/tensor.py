@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ...autograd import api, copies, inplace
+from ...autograd import api, copies, view_history
 from ...autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
 from ...core import array_kind, lazy_conj, python_dispatch, subclass, wrappers
 from ...core.arguments import wrap_dim
@@ -227,7 +227,7 @@ class Tensor(Operators):
         if self._special and batched.is_batched(self):
             return batched.is_leaf(self)
         if self._view_of is not None:
-            inplace.look_again(self)
+            view_history.look_again(self)
         node = self._node
         return node is None or node._is_leaf
 
@@ -239,7 +239,7 @@ class Tensor(Operators):
         if self._special and batched.is_batched(self):
             return batched.grad_fn(self)
         if self._view_of is not None:
-            inplace.look_again(self)
+            view_history.look_again(self)
         node = self._node
         if node is None or node._is_leaf:
             return None
@@ -406,6 +406,8 @@ class Tensor(Operators):
             special = self._special
         except AttributeError as error:
             raise errors.unbound_call(error, "detach", self) from None
+        if special and not isinstance(self, TensorBase):  # `Tensor.detach(Tensor)`: a descriptor
+            raise errors.no_method("detach", self)
         if special and batched.is_batched(self):
             return batched.through(Tensor.detach, self)
         if (special or STATE.modes_on) and python_dispatch.is_asked(self):

@@ -1,4 +1,5 @@
-"""What a compiled function is called with: which recording fits, and what stands for what."""
+"""Arguments of a compiled function: the key of the recording that fits them, and the tensors at
+fixed addresses that replace them while a call is recorded (stand-ins)."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from ..backward.of_results import standing_for
 from ..backward.upstream import history, is_history
 
 FLAT = (TensorBase, int, float, str, type(None))
-ANY_FLOAT = "any float"  # in the place of one
-ORDINARY = (True, False, None, False, np.dtype(np.float32).num)  # what is `around` mostly
+ANY_FLOAT = "any float"  # in a signature: a float that may differ from call to call
+ORDINARY = (True, False, None, False, np.dtype(np.float32).num)  # what `around` gives mostly
 
 
 def is_tensor(value: Any) -> bool:
@@ -28,14 +29,14 @@ def is_tensor(value: Any) -> bool:
 
 
 def flat(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments in a row, and how they were nested; None: they were not."""
+    """The arguments as one flat list, and how they were nested; None: not nested."""
     if not kwargs and all([isinstance(a, FLAT) or pytree.tree_is_leaf(a) for a in args]):
         return args, None
     return pytree.tree_flatten((args, kwargs))
 
 
 def has_stand_in(t: Any, leaves_too: bool) -> bool:
-    """Whether a tensor at a fixed place may stand for an argument; others are used as they are."""
+    """Whether an argument is copied to a stand-in at a fixed address, or used itself."""
     if type(t) is not TENSOR.cls or t._special or t.__dict__:
         return False
     if not t._wants_grad:
@@ -63,7 +64,7 @@ def is_leaf(t: Any) -> bool:
 
 
 class Same:
-    """An object in a signature that nothing else fits, whatever it says it is equal to."""
+    """An object in a signature that is compared by identity, whatever its `__eq__` says."""
 
     __slots__ = ("value",)
 
@@ -90,9 +91,10 @@ def signature(
     as_they_are: dict[int, Any] = NO_TENSORS,
     arrays: bool = False,
 ) -> list[Any]:
-    """What has to be the same of all arguments, which of them are one tensor and which overlap.
+    """The cache key of a call: properties of its arguments, which are one tensor, which overlap.
 
-    `as_they_are`: tensors by id for which no others may stand; `arrays`: NumPy's are inputs.
+    `as_they_are`: tensors, by id, that are used themselves and get no stand-in. `arrays`: NumPy
+    arrays are inputs of the call, as tensors are.
     """
     parts: list[Any] = []
     places: dict[int, int] = {}
@@ -144,7 +146,7 @@ def overlapping(values: Any, parts: list[Any]) -> list[list[tuple[int, int]]]:
 
 
 def bounds(array: Any) -> tuple[int, int]:
-    """Where the memory that an array looks at begins and ends."""
+    """The first and the last address of the memory of an array."""
     low = high = address(array)
     for n, step in zip(array.shape, array.strides, strict=True):
         if step < 0:
@@ -155,7 +157,7 @@ def bounds(array: Any) -> tuple[int, int]:
 
 
 def described(value: Any, leaves_too: bool, histories: bool = False) -> Any:
-    """What has to be the same for a recording to fit an argument: what is behind it, perhaps."""
+    """The part of the cache key for one argument; with its autograd history if `histories`."""
     if isinstance(value, TensorBase):
         if not has_stand_in(value, leaves_too):
             return Same(value)
@@ -185,7 +187,7 @@ def is_float(value: Any, part: Any) -> bool:
 
 
 def around() -> Any:
-    """The switches that ops look at."""
+    """The part of the cache key for switches that ops look at: grad mode, autocast …"""
     default = dtypes.default_np().num
     if not STATE.modes_on and not STATE.anomaly:
         return ORDINARY if default == ORDINARY[-1] else (*ORDINARY[:-1], default)
@@ -193,11 +195,10 @@ def around() -> Any:
 
 
 def stand_ins(values: Any, parts: list[Any]) -> list[Any]:
-    """Tensors at fixed places for arguments with a signature; None where no other stands for one.
+    """The stand-ins for the arguments of a signature; None for arguments that have none.
 
-    An array has a tensor with the memory of another array, which stands for it.
-
-    Those that overlap do so here, so that a write into one of them is seen in the others.
+    An array's stand-in is a tensor with the memory of another array. Stand-ins of arguments that
+    overlap do so too: a write into one of them is seen in the others.
     """
     made: list[Any] = [None] * len(values)
     groups = parts[-1][1] if len(parts) > len(values) else ()

@@ -1,4 +1,4 @@
-"""A call that runs under a recorder, and whether its steps can stand for later ones."""
+"""Run one call under a recorder, and decide whether its steps may replace later calls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SMALL = 1 << 20  # bytes that a call may keep twice for a moment
 
 
 class Seen:
-    """A call that ran under a recorder."""
+    """One recorded call: arguments, stand-ins, result, effects, and why it cannot be replayed."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Seen:
         self.function = function
         self.values = values
         self.hooks: Guards | None = None  # of leaves
-        self.is_over = False  # it cannot stand for later ones
+        self.is_over = False  # it cannot replace later calls
         self.is_disturbed = False  # by what another thread may have done
         self.switches = around()
         self.guards = Guards(function, values)
@@ -150,7 +150,7 @@ class Seen:
 
     @functools.cached_property
     def needed(self) -> Guards:
-        """What the call looked at; the rest of what it could see must only be as it was."""
+        """The guards on what the call really read, which later calls have to check."""
         made = Guards(self.function, self.values, self.noticing.executed())
         if self.hooks is not None:
             made.take_over(self.hooks)
@@ -158,10 +158,10 @@ class Seen:
         return made
 
     def has_to_stand(self, own: Any) -> bool:
-        """Whether what the call did is to be kept, rather than to be made once more if need be.
+        """Whether the call's effects must be kept, instead of undoing them and calling again.
 
-        Python may have done what nobody sees, and would do it twice; and where values take no
-        room worth speaking of, there is no reason to.
+        Python may have had effects that nobody noticed, which would happen twice. Calling again
+        saves memory, which is not worth it where values are small.
         """
         if self.noticing.acts or self.recorder.behind:
             return True
@@ -176,7 +176,7 @@ class Seen:
         return not all([self.recorder.is_known(t._array) for t in found])
 
     def looks_at_gradients(self) -> bool:
-        """Whether somebody names `.grad`, and may ask whether there is one."""
+        """Whether the code names `.grad`, so that it matters whether there is a gradient."""
         return self.state.looks_at_gradients or "grad" in self.needed.names
 
     def changes_lists(self) -> bool:
@@ -184,7 +184,7 @@ class Seen:
         return any([not same_items(other, before) for _, other, before in self.lists])
 
     def looks_at_numbers(self) -> bool:
-        """Whether the call depends on its floats in ways that are not seen."""
+        """Whether code may read the values of float arguments without being noticed."""
         if not self.numbers:
             return False
         if self.recorder.looks_at_numbers:
@@ -192,7 +192,7 @@ class Seen:
         return self.guards.calls_others and self.needed.calls_others
 
     def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
-        """The backward passes of results that are differentiated later."""
+        """Record the backward passes of results that are differentiated outside of the call."""
         with self.noticing.paused():
             outside = Outside(self.recorder, self.results, self.inputs)
         if not outside.results:
@@ -209,7 +209,7 @@ class Seen:
             self.outside = outside
 
     def given_back(self, values: Any) -> Any:
-        """What the call returned, with its effects on the arguments, for which others stood in."""
+        """What the call returned; its writes into stand-ins are copied to the real arguments."""
         pairs = [(s, v) for s, v in zip(self.inputs, values, strict=True) if s is not None]
         arrays = [(s._array, v) for s, v in pairs if not is_tensor(v)]
         for array, value in arrays:
@@ -246,7 +246,7 @@ class Seen:
 
 
 def write_back(static: Any, value: Any) -> None:
-    """Have in an argument what was written into its stand-in, with the history of that."""
+    """Copy what was written into a stand-in, and its history, to the real argument."""
     cell = value._version_cell()
     version = cell.n + static._cell.n
     node = static._node
@@ -266,7 +266,7 @@ def write_back(static: Any, value: Any) -> None:
 
 
 def why_not(seen: Seen) -> tuple[str, Any]:
-    """Why a recorded call cannot stand for later ones, and the line; "" if it can."""
+    """Why a recorded call cannot be replayed, and the user's line; "" if it can."""
     recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
     if recorder.trouble:
         if recorder.is_foreign and guards.trouble and seen.needed.trouble:
@@ -340,7 +340,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
 
 
 def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
-    """Why what some statements leave in variables cannot come from a replay."""
+    """Why a replay cannot set the variables that some statements set."""
     tensors = [r for r in seen.results if isinstance(r, TensorBase)]
     if len({id(t) for t in tensors}) < len(tensors):
         return "two variables are one tensor"
@@ -359,7 +359,7 @@ def guards_of(seen: Seen) -> list[Any]:
 
 
 def paired(value: Any, other: Any) -> list[tuple[Any, Any, Any]]:
-    """The lists and dicts in a value, with those at the same places of another one."""
+    """Pairs of lists and dicts at the same positions in two nested values."""
     if not isinstance(value, (list, dict, tuple)) or type(value) is not type(other):
         return []
     found = [] if isinstance(value, tuple) else [(value, other, other.copy())]
@@ -375,7 +375,7 @@ def same_items(now: Any, before: Any) -> bool:
 
 
 def write_over(target: Any, source: Any, own: dict[int, Any]) -> None:
-    """Have in a list or dict what is in another one, with others in the place of some values."""
+    """Overwrite a list or dict with the items of another one, stand-ins replaced by arguments."""
     if isinstance(source, dict):
         items = {key: own.get(id(value), value) for key, value in source.items()}
         target.clear()
@@ -385,7 +385,7 @@ def write_over(target: Any, source: Any, own: dict[int, Any]) -> None:
 
 
 def has_shared_list(seen: Seen) -> bool:
-    """Whether a list or dict in a result is known elsewhere: a replay would make another one."""
+    """Whether other code refers to a list or dict in a result: a replay makes a new one."""
     parts: list[Any] = [[seen.out]]
     while parts:
         for part in parts.pop():
@@ -399,7 +399,7 @@ def has_shared_list(seen: Seen) -> bool:
 
 
 def is_new_object(value: Any, guards: Guards) -> bool:
-    """Whether a call made an object, which may have tensors in it: each call makes its own."""
+    """Whether the call itself made an object that may hold tensors: each call needs its own."""
     known = (*PLAIN, *ALWAYS_THE_SAME)
     if isinstance(value, types.FunctionType):  # there may be tensors in what it knows
         knows = value.__closure__ or value.__defaults__ or value.__kwdefaults__
@@ -410,11 +410,11 @@ def is_new_object(value: Any, guards: Guards) -> bool:
 def differs_when_replayed(
     recording: Recording, seen: Seen, values: Any, again: bool, stands: bool = False
 ) -> str:
-    """Put everything back, run the steps, compare: what comes out otherwise than before.
+    """Undo the call, run its steps, and compare: the first difference in words, or "".
 
-    If something does, everything is as the call left it; or as it found it, if it can be made
-    `again`: then no more than prints are kept of what it did. If the call `stands`, its memory,
-    which is that of the steps, is put back as well: there may be a graph in it.
+    After a difference everything is as the call left it; or as it was before the call, if that
+    can be made `again`: then only fingerprints of its effects were kept. If the call `stands`, the
+    memory of its steps is restored as well: a graph may refer to it.
     """
     if stands:
         for step in recording.gradient_steps:
@@ -472,7 +472,7 @@ def differs_when_replayed(
 
 
 def part_with_gradients(step: GradientStep) -> None:
-    """The gradients of the call keep their values: the memory is that of the steps."""
+    """Copy the gradients that the call left: their memory belongs to the steps."""
     for i, (leaf, gradient) in enumerate(step.gradients):
         if gradient is not None:
             step.gradients[i] = (leaf, wrap(gradient._array))
@@ -480,7 +480,7 @@ def part_with_gradients(step: GradientStep) -> None:
 
 
 def cells_behind(results: list[Any]) -> list[Any]:
-    """The versions that the graph behind results takes for granted."""
+    """The version cells that the autograd history of results depends on."""
     stack = [r._node for r in results if is_tensor(r) and r._node is not None]
     seen = set(stack)
     found: list[Any] = []
@@ -499,7 +499,7 @@ FIRST_OP = "the first op that differs is"
 
 
 def first_difference(steps: list[Any], recorder: Recorder) -> str:
-    """Which step of a replay has another result than it had in a call; "" if that is not known.
+    """The first step whose replay differs from what it did in the call; "" if not known.
 
     The recorder gets the user's line of that step.
     """

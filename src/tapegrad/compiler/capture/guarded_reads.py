@@ -1,4 +1,4 @@
-"""What instrumented code reads of objects that were there before the call becomes a guard."""
+"""Reads by instrumented code of objects that existed before the call: each becomes a guard."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class GuardedReads(Prepared):
         return value
 
     def find_in(self, mro: Any, name: str) -> Any:
-        """What classes have under a name, with guards on where it was found, and where not."""
+        """Look a name up in classes, with guards on where it was found and where it was not."""
         for cls in mro:
             inside = class_dict(cls)
             if name in inside:
@@ -280,7 +280,7 @@ class GuardedReads(Prepared):
         return value
 
     def contents(self, value: Any, shallow: bool = False, depth: int = 0) -> None:
-        """Guard what is in a container, as far as it was there before this call."""
+        """Guard the items of a container that existed before this call."""
         if value is None or isinstance(value, (*PLAIN, TensorBase)):
             if type(value) is Number:
                 self.recorder.looks_at_numbers = True
@@ -356,7 +356,7 @@ class GuardedReads(Prepared):
             self.reads.queue_items(value, name)
 
     def truth(self, value: Any) -> Any:
-        """Something whose truth is asked for."""
+        """`bool(value)` in a condition: guard what it depends on."""
         if isinstance(value, (list, dict, set, collections.deque)) and not self.is_new(value):
             self.reads.length(value, self.path(value))
         elif not isinstance(value, (*PLAIN, TensorBase)):

@@ -1,4 +1,4 @@
-"""What instrumented code stores in objects that were there before the call is an effect."""
+"""Stores by instrumented code into objects that existed before the call: side effects."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class NoticedStores(GuardedReads):
         setattr(owner, name, value)
 
     def has_own_setter(self, owner: Any) -> bool:
-        """Whether `__setattr__` of the user's class sees to what is stored."""
+        """Whether the user's class defines `__setattr__`, which then runs instrumented itself."""
         if isinstance(owner, (type, types.ModuleType)):
             return False
         found = type(owner).__setattr__
         return isinstance(found, types.FunctionType) and self.enter(found)
 
     def is_same_attr(self, owner: Any, name: str, value: Any) -> bool:
-        """Whether an attribute is set to what it is, and is guarded as that."""
+        """Whether an attribute is set to the value that it has, which is then guarded."""
         inside = vars(owner)
         if name in inside and (inside[name] is value or is_same(inside[name], value)):
             self.reads.entry(inside, name, inside[name], f"{self.path(owner)}.{name}")

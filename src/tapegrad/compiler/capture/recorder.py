@@ -83,7 +83,7 @@ MOST_PLACES = 16  # in the way of recording a call, that are noted
 
 
 class Recorder(OpMode):
-    """A block whose ops become steps."""
+    """A `with` block whose ops are recorded as steps."""
 
     records_steps = True
     hook: Any = None  # what Python tells of the functions that are called
@@ -195,7 +195,7 @@ class Recorder(OpMode):
         return t if what == "history" else self.seen_in_argument(t)
 
     def seen_in_argument(self, t: Any) -> Any:
-        """A view of a stand-in as a view of the argument, where that lies in memory alike."""
+        """For a view of a stand-in: the same view of the argument, if their layouts agree."""
         known = None if t._special else self.originals.get(id(memory(t._array)))
         if known is None:
             return t
@@ -211,7 +211,7 @@ class Recorder(OpMode):
         return view
 
     def give_up(self, reason: str) -> None:
-        """This call cannot be replayed; the first reason counts."""
+        """Note why this call cannot be replayed; the first reason counts."""
         if not self.trouble:
             self.trouble = reason
             self.where = users_line()
@@ -227,7 +227,7 @@ class Recorder(OpMode):
             self.places += [place for place in places if place.line]
 
     def was_there(self, t: Any) -> None:
-        """A tensor that the call can reach and did not make, and its gradient.
+        """Note a tensor that the call can reach and did not make, and its gradient.
 
         Steps may read these, arguments, and what earlier steps made; nothing else is known to have
         the same values in each replay. They must not change unseen, so it is noted what they hold.
@@ -250,7 +250,7 @@ class Recorder(OpMode):
         return False
 
     def meet(self, t: Any, user: str = "it") -> None:
-        """A tensor that is used: if it was there before, remember what it was like."""
+        """Called for each tensor that is used: take a snapshot if it existed before the call."""
         if t._special:
             lazy = t._special == WITH_BITS  # the values are those of another, with other signs
             what = "conjugate or negative view" if lazy else f"{type(t).__name__} on {t.device}"
@@ -356,19 +356,19 @@ class Recorder(OpMode):
         return made
 
     def let_go(self) -> None:
-        """What only the steps know needs no memory until they are run."""
+        """Release the memory of values that only the steps refer to, until they are run."""
         if self.dying is not None:
             self.dying.let_go()
         if self.idle:
             self.idle = [each for each in self.idle if not each.rests(self.before)]
 
     def forget(self) -> None:
-        """What is needed of the steps is in a recording by now."""
+        """Drop everything, once a recording has taken the steps."""
         self.steps, self.made, self.kept = [], {}, []
         self.zeros, self.dying = {}, None
 
     def unseen(self, op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
-        """The op as it would run without a recorder."""
+        """Run an op as if there were no recorder."""
         mask = wanting(tensors)
         with below_autograd():
             answer = apply(op, tensors, attrs, watch)
@@ -427,7 +427,7 @@ class Recorder(OpMode):
         return out
 
     def read_to_return(self, call: Call) -> Any:
-        """A value that the function only returns, in the place of its later ones; None: no."""
+        """A Read if the function only returns this value: replays return theirs. None if not."""
         t = call.args[0]
         if t._special:
             return None
@@ -445,7 +445,7 @@ class Recorder(OpMode):
         return not t._special and t._array.dtype == np.bool_
 
     def decide(self, t: Any) -> bool:
-        """A truth that Python asks for: the recording is for calls with the same answer."""
+        """Record a bool that Python asks for: the recording is for calls with this answer."""
         self.meet(t)
         answer = bool(the_element(wrap(t._array)))
         self.answers.append(answer)
@@ -453,7 +453,7 @@ class Recorder(OpMode):
         return answer
 
     def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """A check of values, which a replay makes again before it changes anything."""
+        """Record a check of values, which a replay repeats before it changes anything."""
         if self.trouble:
             return function(*args, **kwargs)
         for t in leaves_of((args, kwargs)):
@@ -472,12 +472,12 @@ class Recorder(OpMode):
         return answer
 
     def refuse_returned(self, given: Any) -> None:
-        """No op gets a number that is only to be returned."""
+        """Give up if an op gets a number that was taken to be only returned."""
         if self.has_returned and any([type(v) is Number for v in leaves_of(given)]):
             self.give_up("a value is handed to Python")
 
     def fill(self, name: str, call: Call) -> Any:
-        """A new tensor that has the same values every time."""
+        """Record a new tensor that has the same values every time."""
         given = [t for t in leaves_of((call.args, call.kwargs)) if isinstance(t, TensorBase)]
         has_model = name.endswith(("_like", "lift_fresh")) or name.startswith("aten::new_")
         self.looks_at_numbers |= name.endswith("lift_fresh")  # there may be some in its list
@@ -572,14 +572,14 @@ class Recorder(OpMode):
         return wrap(self.number_arrays[key].made[0])
 
     def option(self, group: Any, key: str, value: Any) -> None:
-        """The call sets an option of an optimizer."""
+        """Record that the call sets an option of an optimizer."""
         if not self.is_inside and not self.trouble:
             if isinstance(value, TensorBase):
                 self.give_up("it sets an option of an optimizer to a tensor")
             self.write_down(OptionStep(group, key, value))
 
     def may_write(self, t: Any) -> None:
-        """What is done next may change a tensor."""
+        """Take a copy of a tensor that the next operation may change."""
         if not t._special:
             self.before.keep(t)
 
@@ -661,7 +661,7 @@ class Recorder(OpMode):
         return out
 
     def forget_values(self, t: Any) -> None:
-        """A tensor is about to be overwritten: what it holds does not matter, unless it did."""
+        """Note that a tensor is overwritten: its old values matter only if they were read."""
         if not self.is_known(t._array):
             self.take_over([t._array])  # made for this
         elif not t._special and t._array is memory(t._array) and not self.is_made(t._array):
@@ -670,7 +670,7 @@ class Recorder(OpMode):
                 self.before.keep_none_of(t)
 
     def note_cleared(self, optimizer: Any) -> None:
-        """Gradients that are as they were are forgotten: what they were does not matter."""
+        """Note that an optimizer drops gradients that were not read: their values do not matter."""
         was = {id(t): earlier for t, earlier in self.at_start}
         for group in optimizer.param_groups:
             for p in group["params"]:
@@ -678,7 +678,7 @@ class Recorder(OpMode):
                     self.cleared.add(id(p))
 
     def note_gradients(self) -> None:
-        """A step for the leaves whose `.grad` is another tensor than before."""
+        """Add a step for the leaves whose `.grad` was replaced by another tensor."""
         changed = []
         for key, t in {**self.others, **self.leaves}.items():
             if not self.gradients[key].is_still(t._gradient):
@@ -712,7 +712,7 @@ class Recorder(OpMode):
         return found
 
     def needed_steps(self, steps: list[Step]) -> list[Step]:
-        """Steps without those that later ones make up for."""
+        """The steps without those whose effects later steps overwrite."""
         kept: list[Step] = []
         for i, step in enumerate(steps):
             if isinstance(step, FillStep) and id(memory(step.made[0])) not in self.written:

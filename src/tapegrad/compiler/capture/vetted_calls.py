@@ -1,4 +1,4 @@
-"""Which calls of instrumented code are made: what they read and do has to be known."""
+"""Calls by instrumented code: only those whose reads and effects are known are recorded."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class VettedCalls(NoticedStores):
         return t.clone() if dtype is None else t.to(dtype, copy=True)
 
     def asked(self, function: Any, args: Any, kwargs: Any, answer: Any) -> None:
-        """A setting of this package was asked for: it is asked for again before each replay."""
+        """Record a query of a setting: each replay repeats it and compares the answer."""
         given = (*args, *kwargs.values())
         if not isinstance(answer, PLAIN) or any([isinstance(v, TensorBase) for v in given]):
             return
@@ -188,7 +188,7 @@ class VettedCalls(NoticedStores):
 
     @unheard
     def check_modes(self) -> None:
-        """The call is over. A replay leaves modules in the mode that it finds: so must the call."""
+        """Refuse a call that leaves modules in another mode: a replay does not change modes."""
         for module, before, where, place in self.modes.values():
             if vars(module).get("training", ABSENT) is not before and not self.recorder.trouble:
                 self.recorder.give_up_at(f"it changes {self.path(module)}.training", where, [place])
@@ -211,7 +211,7 @@ class VettedCalls(NoticedStores):
         return reference()
 
     def construct(self, cls: type, args: Any, kwargs: Any) -> Any:
-        """A call of a class."""
+        """Handle the call of a class: an instance is made."""
         if id(cls) in vetted.PURE or cls in BUILTIN_TYPES:
             return self.call_in_c(cls, args, kwargs)
         self.prepare_class(cls)

@@ -1,4 +1,4 @@
-"""A recorded call: its steps, what has to hold for them, and how they are run again."""
+"""A recorded call: its steps, the guards on which they depend, and their replay."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ GRADIENTS = "what gradients there are before it"
 
 
 class NothingDone(Exception):
-    """A replay stopped, and everything is as it was before."""
+    """Raised when a replay stopped and was undone: nothing has changed."""
 
 
 class Recording:
-    """One signature of a compiled function: seen once, recorded, or not to be recorded."""
+    """One cache key of a compiled function: seen once, recorded, or refused."""
 
     def __init__(self, key: Any, trigger: str) -> None:
         self.key = key
@@ -290,7 +290,7 @@ class Recording:
         return found
 
     def still_holds(self) -> str:
-        """What has changed since the recording; "" if nothing that matters has."""
+        """The name of a guarded thing that changed since the recording; "" if none did."""
         guards: Any = self.guards
         changed: str = guards.changed()
         if changed:
@@ -316,7 +316,7 @@ class Recording:
             return self.answer(call)
 
     def call_with(self, values: Any, random: Any) -> Call | None:
-        """What results that are differentiated later know about their call."""
+        """The Call that results keep which are differentiated later."""
         if self.outside is None:
             return None
         if not self.outside.draws:
@@ -370,7 +370,7 @@ class Recording:
                 raise NothingDone
 
     def spoil(self, before: Any) -> None:
-        """Leave nothing in the steps' memory that one of them could take for a result of its call.
+        """Fill the steps' memory with NaN, so that a step that fails to write its output is caught.
 
         `before` has what was there before that call: some of it may be here by now.
         """
@@ -379,7 +379,7 @@ class Recording:
                 owner[...] = np.nan
 
     def let_go(self) -> list[Any]:
-        """A call is made without the steps, which will fill their memory anew: it can do with it.
+        """Release the steps' memory during a call without them; the next replay fills it again.
 
         Gradients may be looked at before they are forgotten. Those that may go then are returned.
         """
@@ -405,7 +405,7 @@ class Recording:
                 release(owner)
 
     def replay_timed(self, values: list[Any], before: Any) -> None:
-        """The steps with a clock beside them, from memory that says nothing."""
+        """Run the steps with a clock beside each, from memory without meaningful values."""
         self.fill(values)
         self.spoil(before)
         steps = timed(self.run_steps, self.times)
@@ -451,7 +451,7 @@ class Recording:
 
 
 class Result:
-    """A tensor that a recorded call returned."""
+    """How a tensor that a recorded call returned is made again from the steps' memory."""
 
     def __init__(self, t: Any) -> None:
         self.held, self.at = [t._array], 0
@@ -469,7 +469,7 @@ class Result:
         return self.held[self.at]
 
     def as_tensor(self, array: Any) -> Any:
-        """A new tensor with the values of now; its history is over, as after any backward pass."""
+        """A new tensor with the present values; its graph is freed, as after a backward pass."""
         made = wrap(array)
         made._wants_grad = self._wants_grad
         made._node = self._node
@@ -479,7 +479,7 @@ class Result:
         return made
 
     def copy(self, copies: dict[int, Any]) -> Any:
-        """It lies in its memory as the recorded one does: views of the same memory stay that."""
+        """A copy with the layout of the recorded result: views of one memory stay views of one."""
         owner = copies.get(id(self.owner))
         if owner is None:
             owner = copies[id(self.owner)] = self.owner.copy(order="K")
@@ -557,7 +557,7 @@ def as_result(recorder: Recorder, value: Any) -> Any:
 
 
 def arrays_of(step: Any) -> list[Any]:
-    """The arrays that a step knows of, as it is run."""
+    """All arrays that a step refers to."""
     if isinstance(step, Segment):
         return list(step.tape.kept)
     return [*step.made, *step.reads()]
@@ -568,7 +568,7 @@ def is_segment(run: Any) -> bool:
 
 
 class Groups:
-    """How many parameters an optimizer has."""
+    """A guard on the number of an optimizer's parameters."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer

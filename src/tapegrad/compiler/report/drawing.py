@@ -16,7 +16,7 @@ from .explanation import spell_step
 
 
 def picture(recording: Recording, title: str) -> Graph:
-    """What runs in a call, last things first; its backward pass, where that is apart, behind it."""
+    """The steps of a call, last first, followed by its backward pass if that is separate."""
     outlines = outlines_of(recording.run_steps)
     if recording.outside is not None:
         whole = (True,) * len(recording.outside.slots)
@@ -97,7 +97,7 @@ def outlines_of(run_steps: list[Any]) -> list[Outline]:
 
 
 def names_in(recording: Recording) -> dict[int, tuple[str, Any, str]]:
-    """What was there before a call, by the memory: its name, an array, and what it is."""
+    """By memory: names, arrays and kinds of the tensors that existed before a call."""
     names = names_before(recording)
     found = [(array, "Parameter" if wants else "Tensor") for _, array, wants in recording.externals]
     found += [(t._array, "Input") for t in recording.inputs if t is not None]

@@ -35,7 +35,7 @@ from ..program.recording import NothingDone, Recording, Result
 
 
 class AsRecorded(OpMode):
-    """A block whose ops run by the kernels that a recording uses, and nothing is written down.
+    """A `with` block whose ops run by the kernels that a recording uses; nothing is recorded.
 
     Gradient rules run op by op, as they do while a call is recorded: an ordinary backward pass may
     differ from a replay in the last bits.
@@ -72,7 +72,7 @@ class AsRecorded(OpMode):
 
 @contextlib.contextmanager
 def native_kernels(wanted: bool) -> Iterator[None]:
-    """A block that uses the kernels which a tape can call."""
+    """A `with` block that uses the kernels which a tape can call."""
     if not wanted or KERNELS is None:
         yield
         return
@@ -84,7 +84,7 @@ def native_kernels(wanted: bool) -> Iterator[None]:
 
 
 class Comparison:
-    """One call, made by a recording and by the function itself."""
+    """Compares one call by a recording with one by the function itself."""
 
     def __init__(self, recording: Recording, values: Any, given: Any) -> None:
         self.recording = recording
@@ -120,7 +120,7 @@ class Comparison:
         before.gradients = [(t, Earlier(t._gradient)) for t in leaves]
 
     def replay(self) -> None:
-        """Run the steps, remember what came of them, and put everything back."""
+        """Run the steps, keep fingerprints of their results, and undo everything."""
         recording = self.recording
         failed = ""
         try:
@@ -226,7 +226,7 @@ class Comparison:
 
 @contextlib.contextmanager
 def ending_at(tensors: list[Any]) -> Iterator[None]:
-    """Backward passes end at these tensors, and no hook of theirs is called."""
+    """In a `with` block, backward passes end at these tensors and call no hook of theirs."""
     nodes = {id(edge[0]): edge[0] for edge in map(edge_of, tensors) if edge is not None}
     before = [(node, node._edges, node._hooks) for node in nodes.values()]
     for node, _, _ in before:

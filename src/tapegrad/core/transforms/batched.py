@@ -105,7 +105,7 @@ def spell(t: Any) -> str:
 
 
 def mirrored(physical: Any, batch: Batch) -> Any:
-    """Another physical tensor, batched as `batch` is."""
+    """A batched tensor around another physical tensor, at the level of `batch`."""
     return batched(physical, batch.level)
 
 
@@ -154,7 +154,7 @@ def left_to_device(t: Any, low: int, high: int, ignored: int | None = None) -> b
 
 
 def physical_at(t: Any, level: Level) -> tuple[Any, bool]:
-    """The tensor below a level, and whether it has the batch in front."""
+    """The tensor that a level's function does not see, and whether dimension 0 is the batch."""
     if is_batched(t):
         batch = batch_of(t)
         if batch.level is level:
@@ -191,7 +191,7 @@ def repeated(t: Any, size: int) -> Any:
 
 
 def lift(t: Any, level: Level) -> Any:
-    """The tensor below a level, with the batch in front in any case."""
+    """`physical_at`, with the batch in front in any case: repeated where there was none."""
     physical, found = physical_at(t, level)
     return physical if found else repeated(physical, level.size)
 
@@ -275,7 +275,7 @@ def promoted(op: Op, tensors: Any) -> Any:
 
 
 def stand_in(t: Any) -> Any:
-    """An empty array that counts like one entry in type promotion: dtype, dimensions or none."""
+    """An empty array that takes part in type promotion as one entry does (dtype, 0-d or not)."""
     if not isinstance(t, TensorBase):
         return t
     return np.empty((1,) if t._array.ndim else (), t._array.dtype)
@@ -363,6 +363,6 @@ def through(function: Any, t: Any) -> Any:
 
 
 def replace(t: Any, other: Any) -> None:
-    """Let a batched tensor show what another one does."""
+    """Make a batched tensor refer to the data of another one, in place."""
     t._array = other._array
     t.__dict__["_batch"] = other.__dict__["_batch"]

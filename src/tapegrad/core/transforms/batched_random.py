@@ -120,7 +120,7 @@ def into(target: Any, draw: Callable[[Any], Any], levels: list[Level] | None = N
 
 
 def room(t: Any) -> Any:
-    """An empty tensor to be overwritten: batched wherever the entries draw for themselves."""
+    """An empty tensor to draw into: batched at the levels whose entries draw different numbers."""
     for level in drawing():
         if not physical_at(t, level)[1]:
             t = entered(repeated(t, level.size), level)
@@ -128,7 +128,7 @@ def room(t: Any) -> Any:
 
 
 def memory_in_order(t: Any) -> Any:
-    """A tensor whose memory, batches and all, has the order of its dimensions."""
+    """A contiguous copy of a tensor, its batches included, unless it is contiguous."""
     if not is_batched(t):
         return t.contiguous()
     batch = batch_of(t)

@@ -111,7 +111,7 @@ def attach(t: Any, tangent: Any, level: Level | None = None, source: Any = None)
 
 
 def inserted(found: Dual | None, new: Dual) -> Dual:
-    """A chain with a tangent at one level more, or another one there; innermost levels first."""
+    """A chain of tangents with `new` inserted or replaced at its level; innermost first."""
     if found is not None and found.level.number > new.level.number:
         rest = inserted(alive(found.below), new)
         return Dual(found.tangent, found.level, rest, found.source)
@@ -255,7 +255,7 @@ FORWARD_MODE.with_tangent = with_tangent
 
 
 def pushed_forward(op: Op, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> tuple[Any, ...]:
-    """The tangents of the outputs."""
+    """The tangents of an op's outputs, by its forward-mode rule."""
     if op.jvp is None:
         raise NotImplementedError(
             f"Trying to use forward AD with {op.name} that does not support it because it has not "
@@ -279,7 +279,7 @@ def unshared(tangent: Any, others: list[Any]) -> Any:
 
 
 def fitted(tangent: Any, out: Any) -> Any:
-    """A tangent in the shape and dtype of the value that it belongs to."""
+    """A tangent broadcast and cast to the shape and dtype of its value."""
     if not isinstance(tangent, TensorBase):
         tangent = RECORDED.full_like(out.detach(), tangent)
     if tangent._array.dtype != out._array.dtype:

@@ -35,12 +35,12 @@ class level_of:
 
 
 def shown(levels: list[Any]) -> switched:
-    """For a block, only some of the levels: what runs below a transform does not see it."""
+    """In a `with` block only some levels are open: code below a transform does not see it."""
     return switched(STACK, "levels", levels)
 
 
 def forward_set_to(wanted: bool) -> switched:
-    """Forward mode on or off for a block."""
+    """Forward mode is on or off in a `with` block."""
     return switched(STACK, "forward", wanted)
 
 

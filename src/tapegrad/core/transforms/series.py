@@ -131,7 +131,7 @@ def results(
 
 
 def way_of(op: Op) -> str:
-    """How the derivatives of an op's results are made, in a word."""
+    """How the derivatives of an op's results are made: none, linear, product or rule."""
     if op.jvp is None or not op.differentiable:
         return "none"
     if op.linear and (op.variadic or movable(op) == 1):
@@ -140,7 +140,7 @@ def way_of(op: Op) -> str:
 
 
 def movable(op: Op) -> int:
-    """How many tensors of an op can have derivatives."""
+    """The number of tensor arguments of an op that can carry derivatives."""
     return len([name for name in op.tensors if name not in op.plain_tensors])
 
 

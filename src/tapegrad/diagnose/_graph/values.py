@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...autograd.inplace import CopySlices
+from ...autograd.view_history import CopySlices
 from ...core.base import quiet
 from ...core.is_array import is_array
 from ...ops.block.definition import parameter_names

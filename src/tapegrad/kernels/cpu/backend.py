@@ -17,6 +17,7 @@ from .blas import CONNECTED
 from .formulas import Traces, formula
 from .overrides import override, override_into
 from .overrides.rows import half_of, single_of
+from .result_order import InOrder
 from .steps import lstm_step_kernel
 
 # PyTorch's results of these are contiguous, however their input lies; a program's lie as that does.
@@ -31,10 +32,17 @@ PRODUCTS = ("addmm", "mm")  # their gradients are made in c/kernels/products.c
 
 
 class Native(Backend):
-    """Elementwise ops run as programs made from their blocks; the rest is NumPy's."""
+    """Runs an op by its kernel in C, an elementwise op by a program, else by NumPy."""
 
     def kernel(self, op: Op) -> Any:
+        found = self.chosen(op)
+        op.by_rows = found.reference if type(found) is InOrder else found
+        return found
+
+    def chosen(self, op: Op) -> Any:
         reference = NUMPY.kernel(op)
+        if (op.elementwise or op.ordered) and op.width > 1 and op.name not in CONTIGUOUS:
+            reference = InOrder(reference, op.ordered_by)
         if KERNELS is None:
             return reference
         by_hand = override(op.name, reference)
@@ -46,7 +54,7 @@ class Native(Backend):
         return formula(op, reference)
 
     def into(self, op: Op, change: Any) -> Any:
-        """What changes the first array of an op into its result; `change` is the block's own."""
+        """The function that turns an op's first array into the result; `change` is the block's."""
         reference = functools.partial(change, self.xp)
         return reference if KERNELS is None else override_into(op.name, reference)
 
@@ -64,7 +72,7 @@ class Native(Backend):
 
 
 def asks_strides(op: Op) -> bool:
-    """Whether a product keeps for its rules what c/kernels/products.c finds there."""
+    """Whether a product saves for its rules the values that c/kernels/products.c reads."""
     return op.metas == ((op.width - 2, "strides"), (op.width - 1, "strides"))
 
 

@@ -1,4 +1,4 @@
-"""The norm of all gradients together and their clipping, on the CPU.
+"""The norm of all gradients together, and gradient clipping, on the CPU.
 
 `Gradients` has the interface of the class of that name in kernels/cuda/launchers/optim.py, for
 NumPy arrays of one dtype.
@@ -20,7 +20,7 @@ ORDERS = {2.0: 2, 1.0: 1, math.inf: 0}
 
 
 class Gradients:
-    """Arrays are given as `arrays_of` found them."""
+    """Kernels for lists of gradients; the other methods take what `arrays_of` returns."""
 
     def arrays_of(self, tensors: Sequence[Any]) -> Any:
         """The arrays of tensors for these kernels, and their table; None if one does not fit."""

@@ -108,17 +108,27 @@ def without_complex32() -> NotImplementedError:
 def not_for(kernel: str, *categories: int) -> Callable[..., None]:
     """Make a guard that refuses these dtype categories, in PyTorch's words for its inner loop."""
 
+    allowed = frozenset([kind for kind, place in CATEGORY.items() if place not in categories])
+
     def guard(*values: Any) -> None:
+        dtype = getattr(values[0], "dtype", None)
+        if len(values) == 1 and dtype is not None and dtype.kind in allowed:
+            return
         if max([category(v) for v in values if v is not None]) in categories:
             raise not_implemented(kernel, common(*values))
 
     return guard
 
 
+WIDE = (np.dtype(np.float32), np.dtype(np.float64))
+
+
 def only_wide(kernel: str) -> Callable[..., None]:
     """A guard: the op's inner loop takes single and double precision, and what becomes that."""
 
     def guard(*values: Any) -> None:
+        if all([getattr(v, "dtype", None) in WIDE for v in values]):
+            return
         dtype = common(*values)
         if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize == 2):
             raise not_implemented(kernel, dtype)
@@ -140,6 +150,20 @@ def only_bool(function: str, argument: str, position: int, value: Any) -> None:
             f"{function}(): argument '{argument}' (position {position}) must be bool, "
             f"not {type(value).__name__}"
         )
+
+
+def as_float(function: str, argument: str, position: int, value: Any) -> float:
+    """A real number; NumPy's and tensors of one number without history are fine."""
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, np.number) and not isinstance(value, np.complexfloating):
+        return float(value)
+    if isinstance(value, TensorBase) and not value._wants_grad and value._array.ndim == 0:
+        return float(value.item())  # type: ignore[attr-defined]
+    raise TypeError(
+        f"{function}(): argument '{argument}' (position {position}) must be float, "
+        f"not {type(value).__name__}"
+    )
 
 
 def no_size(value: Any, text: str) -> Exception:
@@ -166,9 +190,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex, np.generic))
 
 
-def invalid_call(function: str, *arguments: Any) -> TypeError:
+def spoken_kind(value: Any) -> str:
+    return "Tensor" if isinstance(value, TensorBase) else type(value).__name__
+
+
+def invalid_call(function: str, *arguments: Any, **named: Any) -> TypeError:
     """No signature of `function` takes these arguments."""
-    kinds = ["Tensor" if isinstance(a, TensorBase) else type(a).__name__ for a in arguments]
+    kinds = [spoken_kind(a) for a in arguments]
+    kinds += [f"{name}={spoken_kind(a)}" for name, a in named.items()]
     return TypeError(
         f"{function}() received an invalid combination of arguments - got ({', '.join(kinds)}), "
         "but expected one of:"

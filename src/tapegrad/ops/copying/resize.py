@@ -168,12 +168,17 @@ def look_at(
             raise RuntimeError(f"Could not set tensor of type {have} to a tensor of type {want}")
         array = memory_behind(source._array)
         if size is not None:
-            array = memory_at(UntypedStorage(array), own, storage_offset, size, stride)
+            if not array.flags.c_contiguous:
+                raise RuntimeError("passed in tensor to be used as storage must be contiguous")
+            start = storage_offset + source.storage_offset()
+            array = memory_at(
+                UntypedStorage(array), own, start, size, steps_of(input, size, stride)
+            )
     elif isinstance(source, UntypedStorage):
         check_storage_dtype(source, own, dtypes.cpp_name(own))
         if size is None:
             size = (source.nbytes() // own.itemsize,)
-        array = memory_at(source, own, storage_offset, size, stride)
+        array = memory_at(source, own, storage_offset, size, steps_of(input, size, stride))
     else:
         raise invalid_call("set_", source)
     origins = (input, source if isinstance(source, TensorBase) else None)
@@ -212,6 +217,11 @@ class SetSource(Block):
         raise NotImplementedError("Trying to use forward AD with set_ that does not support it.")
 
 
+def steps_of(input: Any, size: Any, stride: Any) -> Any:
+    """The strides that `set_` was given; of a tensor that has this size, those it has."""
+    return input.stride() if not stride and tuple(size) == tuple(input.shape) else stride
+
+
 def memory_at(storage: UntypedStorage, dtype: Any, offset: int, size: Any, stride: Any) -> Any:
     """An array on a storage, by size and strides in elements."""
     shape = as_ints("set_", "size", 3, size)
@@ -225,7 +235,7 @@ def memory_at(storage: UntypedStorage, dtype: Any, offset: int, size: Any, strid
                 f"and itemsize {item} requiring a storage size of {(last + 1) * item} are out of "
                 f"bounds for storage of size {storage.nbytes()}"
             )
-    memory = storage.bytes()
+    memory = storage.untyped().bytes()
     whole = memory[: memory.size // item * item].view(dtype)
     return strided(np, whole, shape, tuple([s * item for s in steps]), offset * item)
 

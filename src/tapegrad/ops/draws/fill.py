@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...autograd.inplace import overwrite
-from ...core.base import TensorBase, wrap
+from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import xp_of
+from ...core.late_bound import PROFILER
 from ...core.python_dispatch import called_as_a_whole
 from ...core.transforms import batched_random
 from ...core.transforms.batched import is_batched, narrow
@@ -76,6 +77,25 @@ def redraw(
 
     An `ordered` draw wants to know whether the memory is in order. `shown` are the arguments.
     """
+    if STATE.timing:
+        PROFILER.start(name, (target,))
+        try:
+            return redraw_in_batches(block, target, name, draw, generator, ordered, shown)
+        finally:
+            PROFILER.stop(name)
+    return redraw_in_batches(block, target, name, draw, generator, ordered, shown)
+
+
+def redraw_in_batches(
+    block: Any,
+    target: Any,
+    name: str,
+    draw: Any,
+    generator: Any,
+    ordered: bool,
+    shown: dict[str, Any],
+) -> Any:
+    """`redraw` below `vmap`: each entry of the batch draws for itself."""
     if BATCHES:
         return batched_random.into(
             target, lambda t: redraw_plain(block, t, name, draw, generator, ordered, shown)

@@ -10,6 +10,7 @@ from ... import dtypes
 from ...core.base import STATE, TensorBase
 from ...core.devices import stand_in, xp_of
 from ...core.dispatch import apply
+from ...core.late_bound import PROFILER
 from ...core.python_dispatch import called_as_a_whole
 from ...core.transforms import batched_random
 from ...core.transforms.levels import BATCHES
@@ -302,7 +303,11 @@ def multinomial(
         return batched_random.of_tensors(
             lambda t: made(picked(stream, t._array, count, bool(replacement))), input
         )
+    if STATE.timing:
+        PROFILER.start("multinomial", (input,))
     value = stream.home.multinomial(stream, input._array, count, bool(replacement))
+    if STATE.timing:
+        PROFILER.stop("multinomial")
     if out is None:
         return made(value)
     if out._array.dtype != value.dtype:

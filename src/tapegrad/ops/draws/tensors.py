@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...core.base import wrap
+from ...core.base import STATE, wrap
 from ...core.devices import xp_of
+from ...core.late_bound import PROFILER
 from ...core.transforms import batched_random
 from ...core.transforms.batched import above
 from ...core.transforms.levels import BATCHES
@@ -53,6 +54,26 @@ def drawn(
     default: Any = None,
 ) -> Any:
     """A new tensor (or `out`) of a size with what `draw(stream, shape, dtype)` gives."""
+    if STATE.timing:
+        PROFILER.start(function, ())
+        try:
+            return drawn_plain(function, size, kwargs, draw, generator, out, options, default)
+        finally:
+            PROFILER.stop(function)
+    return drawn_plain(function, size, kwargs, draw, generator, out, options, default)
+
+
+def drawn_plain(
+    function: str,
+    size: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    draw: Any,
+    generator: Any,
+    out: Any,
+    options: Options,
+    default: Any,
+) -> Any:
+    """`drawn`, without a profiler."""
     dtype, layout, device, pin_memory, requires_grad = options
     if not size and "size" not in kwargs:
         raise TypeError(

@@ -304,17 +304,22 @@ def most_marked(mask: Any, shape: tuple[int, ...]) -> int:
 # ---------------------------------------------------------------------- flat positions
 
 
-@looks_at_values
-def check_flat(function: str, input: Any, index: Any) -> None:
+def check_flat_index(function: str, index: Any) -> None:
+    """Refuse an index of `take` or `put_` that is not a tensor of int64."""
     if not isinstance(index, TensorBase):
         raise errors.must_be_tensor(function, "index", 1, index)
     if index._array.dtype != np.int64:
         raise RuntimeError(
             f"{function}(): Expected a long tensor for index, but got {scalar_name(index)}"
         )
+
+
+@looks_at_values
+def check_flat_range(refused_if_empty: str, input: Any, index: Any) -> None:
+    """Refuse positions that the flattened tensor does not have."""
     x, size = known_values(index), input._array.size
     if x.size and not size:
-        raise IndexError(f"{function}(): tried to take from an empty tensor")
+        raise IndexError(refused_if_empty)
     wrong = x[(x < -size) | (x >= size)]
     if not left_to_device(index, -size, size) and wrong.size:
         raise IndexError(
@@ -350,7 +355,8 @@ class Take(LinearMove):
         return F.put(F.blank(grad, input_shape), index, grad, True)
 
     def call(input, index, run=apply):
-        check_flat("take", input, index)
+        check_flat_index("take", index)
+        check_flat_range("take(): tried to take from an empty tensor", input, index)
         return run(Take, (input, index))
 
     def batch(F, size, batched, input, index):
@@ -402,7 +408,7 @@ class Put(Move):
         return F.put(a, index, b, accumulate)
 
     def call(input, index, source, accumulate=False, run=apply):
-        check_flat("put_", input, index)
+        check_flat_index("put_", index)
         if source._array.dtype != input._array.dtype:
             raise RuntimeError(
                 f"put_(): self and source expected to have the same dtype, but got self.dtype = "
@@ -413,6 +419,7 @@ class Put(Move):
                 "put_(): Expected source and index to have the same number of elements, but got "
                 f"source.numel() = {source._array.size}, index.numel() = {index._array.size}"
             )
+        check_flat_range("put_(): Tried to put elements into an empty tensor", input, index)
         return run(Put, (input, index, source), (bool(accumulate),))
 
     def batch(F, size, batched, input, index, source, accumulate):
@@ -438,6 +445,7 @@ class Nonzero(Block):
     unbatchable = "how many elements are not zero depends on the data"
     dynamic_shape = True
     undifferentiable = "the results are indices"
+    positions = (0,)
 
     def fwd(xp, input):
         if not input.ndim:
@@ -458,7 +466,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """
     if as_tuple:
         x = input._array
-        return tuple([wrap(i.copy()) for i in (x if x.ndim else x.reshape(1)).nonzero()])
+        return tuple([wrap(i.astype(np.int64)) for i in (x if x.ndim else x.reshape(1)).nonzero()])
     return apply(Nonzero, (input,))
 
 

@@ -14,7 +14,7 @@ from ...core.devices import on_device_of
 from ...core.warned import warn_once
 from ...errors import does_not_fit
 from ..block import APIS, SINGLE, Autocast, Case, api
-from ..block.checks import invalid_call
+from ..block.checks import invalid_call, only_bool
 from ..block.samples import Draw
 from ..reduce.vector_norm import check_dtype, vector_norm
 from . import solve as linalg_solve  # noqa: F401  cond calls linalg.inv_ex
@@ -331,6 +331,7 @@ def frobenius_norm(input: Any, dim: Any, keepdim: bool = False) -> Any:
     >>> frobenius_norm(tensor([[3.0, 4.0]]), (0, 1))
     tensor(5.)
     """
+    only_bool("frobenius_norm", "keepdim", 3, keepdim)
     warn_once(OLD.format("frobenius", "vector_norm(A, 2., dim, keepdim)"))
     return vector_norm(input, 2.0, dim, keepdim)
 
@@ -342,5 +343,7 @@ def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False) -> Any:
     >>> nuclear_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(7.)
     """
+    if not isinstance(keepdim, bool):
+        raise invalid_call("nuclear_norm", input, dim, keepdim)
     warn_once(OLD.format("nuclear", "matrix_norm(A, 'nuc', dim, keepdim)"))
     return matrix_norm(input, "nuc", dim, keepdim)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ... import dtypes
 from ...autograd.inplace import write
 from ...core.arguments import cast_value
@@ -18,6 +16,7 @@ from ...core.warned import warn
 from ...errors import must_be_tensor
 from ...kernels.geometry import ordered
 from ..block import APIS, AS_IS, Block, Case, Elementwise, api, apply, op
+from ..block.checks import as_float
 from ..block.samples import Draw
 from ..block.shapes import same_shape
 from ..creation.like import empty_like, ones_like
@@ -68,14 +67,8 @@ def dropped(
 
 
 def as_chance(name: str, p: Any) -> float:
-    """The probability as a number; NumPy's and tensors of one number without history are fine."""
-    if isinstance(p, (int, float)):
-        return p
-    if isinstance(p, np.number) and not isinstance(p, np.complexfloating):
-        return float(p)
-    if isinstance(p, TensorBase) and not p._wants_grad and p._array.ndim == 0:
-        return float(p.item())  # type: ignore[attr-defined]
-    raise TypeError(f"{name}(): argument 'p' (position 2) must be float, not {type(p).__name__}")
+    """The probability as a number."""
+    return as_float(name, "p", 2, p)
 
 
 def draws_itself(t: Any) -> bool:

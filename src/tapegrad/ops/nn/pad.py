@@ -19,7 +19,7 @@ from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints
 from ...kernels.geometry import laid_out_like
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import not_implemented, refuse_overflow
+from ..block.checks import as_float, not_implemented, refuse_overflow
 from ..block.samples import Draw
 from ..shape.views import as_ints
 from .smooth_activations import number_of
@@ -305,6 +305,8 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """
     shape = check_input("pad", input)
     border = as_ints("pad", "pad", 2, pad)
+    if value is not None:
+        value = float(as_float("pad", "value", 4, value))
     if len(border) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(border) > 2 * len(shape):

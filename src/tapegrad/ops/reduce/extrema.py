@@ -116,7 +116,7 @@ class ExtremumAlong(Block):
 
     public = False
     outs = ("values", "indices")
-    plain_outs = (1,)
+    plain_outs = positions = (1,)
     dims = ("dim",)
 
     def d_input(F, grad, indices, input_shape, dim, keepdim):
@@ -377,6 +377,7 @@ class WhereExtremum(Block):
 
     out_dtype = OUT_EXACT
     undifferentiable = "the results are indices"
+    positions = (0,)
     samples = ARG_CASES
 
 
@@ -485,6 +486,7 @@ class CountNonzero(Block):
 
     aten_dim = ("", "dim_IntList")
     undifferentiable = "the results are counts"
+    spread_ints = True
     samples = (
         Case(Draw(3, 4)),
         Case(Draw()),

@@ -64,7 +64,7 @@ def like_input(xp: Any, out: Any, input: Any) -> Any:
 class Sorting(Block):
     outs = ("values", "indices")
     result = SortResult
-    plain_outs = (1,)
+    plain_outs = positions = (1,)
     public = False
     dims = ("dim",)
 
@@ -107,6 +107,7 @@ class SortStable(Sorting):
         Case(Draw()),
     ],
     out_dtype=OUT_EXACT,
+    keywords_only_with="stable",
 )
 def ordered(
     input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None
@@ -119,14 +120,14 @@ def ordered(
     indices=tensor([1, 2, 0]))
     """
     if type(dim) is bool:
-        dim, descending = -1, dim
+        raise invalid_call("sort", dim)
     if input._array.dtype.kind == "c":
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
     dim = wrap_dim(dim, input._array.ndim)
     return apply(Sort if stable is None else SortStable, (input,), (dim, bool(descending)))
 
 
-@api(samples=[Case(Draw(5)), Case(Draw(3, 4), 0, True)])
+@api(samples=[Case(Draw(5)), Case(Draw(3, 4), 0, True)], keywords_only_with="stable")
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """argsort(input, dim=-1, descending=False) -> Tensor: where the elements in order are.
 
@@ -158,7 +159,7 @@ class Topk(Block):
 
     outs = ("values", "indices")
     result = TopkResult
-    plain_outs = (1,)
+    plain_outs = positions = (1,)
     out_dtype = OUT_EXACT
     samples = [
         Case(Draw(5), 2),
@@ -218,7 +219,7 @@ class Distinct(Block):
     """Values that are there once, where they went, and how many there were of each."""
 
     outs = ("out", "inverse", "counts")
-    plain_outs = (1, 2)
+    plain_outs = positions = (1, 2)
     public = False
     unbatchable = "how many distinct values there are depends on the data"
     dynamic_shape = True
@@ -599,7 +600,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     check_classes(input, num_classes)
     if is_recorded():
         return places_of(input, num_classes)
-    return wrap((x[..., None] == xp.arange(num_classes)).astype(np.int64))
+    return wrap((x[..., None] == xp.arange(num_classes)).astype(np.int64, order="C"))
 
 
 @looks_at_values

@@ -298,7 +298,8 @@ def squeeze_dims(function: str, input: Any, dim: Any) -> Any:
         Case(Draw(1, 3), 1),
         Case(Draw(), 0),
         Case(Draw(1, 3, 1, 1), (0, 1, -1)),
-    ]
+    ],
+    spread_ints=True,
 )
 def squeeze(input: Any, dim: Any = None) -> Any:
     """squeeze(input, dim=None) -> Tensor: dimensions of size 1 dropped, all of them or those named.
@@ -314,7 +315,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     return apply(SqueezeOne if type(dims) is int else Squeeze, (input,), (dims,))
 
 
-@api(function=False)
+@api(function=False, spread_ints=True)
 def squeeze_(input: Any, dim: Any = None) -> Any:
     """squeeze_(dim=None) -> Tensor: drop dimensions of size 1 of this tensor itself.
 

@@ -391,7 +391,7 @@ def split_dim(name: str, input: Any, where: Any, least: int, dim: int) -> Any:
     return tensor_split(input, where, dim)
 
 
-@api(samples=[Case(Draw(2, 4), 2), Case(Draw(4), [1])])
+@api(samples=[Case(Draw(2, 4), 2), Case(Draw(4), [1])], spread_ints=True)
 def hsplit(input: Any, indices_or_sections: Any) -> Any:
     """hsplit(input, indices_or_sections) -> tuple of Tensors: split into columns.
 
@@ -402,7 +402,7 @@ def hsplit(input: Any, indices_or_sections: Any) -> Any:
     return split_dim("hsplit", input, indices_or_sections, 1, 0 if input._array.ndim == 1 else 1)
 
 
-@api(samples=[Case(Draw(4, 2), 2)])
+@api(samples=[Case(Draw(4, 2), 2)], spread_ints=True)
 def vsplit(input: Any, indices_or_sections: Any) -> Any:
     """vsplit(input, indices_or_sections) -> tuple of Tensors: split into rows.
 
@@ -412,7 +412,7 @@ def vsplit(input: Any, indices_or_sections: Any) -> Any:
     return split_dim("vsplit", input, indices_or_sections, 2, 0)
 
 
-@api(samples=[Case(Draw(1, 2, 4), 2)])
+@api(samples=[Case(Draw(1, 2, 4), 2)], spread_ints=True)
 def dsplit(input: Any, indices_or_sections: Any) -> Any:
     """dsplit(input, indices_or_sections) -> tuple of Tensors: split along the third dimension.
 

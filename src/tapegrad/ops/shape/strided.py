@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.inplace import looked
+from ...autograd.view_history import looked
 from ...core.base import STATE
 from ...core.python_dispatch import asked_about
 from ...core.strides import address, empty, strided
@@ -217,7 +217,7 @@ def storage_bytes(input: Any) -> int:
 
 # ------------------------------------------------------------------ writes through views
 
-# A way is (shape and strides of the base, steps to the region): see inplace.way_to.
+# A way is (shape and strides of the base, steps to the region): see view_history.way_to.
 
 
 def laid_out(xp: Any, x: Any, way: tuple[Any, ...]) -> Any:

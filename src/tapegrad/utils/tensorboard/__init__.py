@@ -1,17 +1,20 @@
 """SummaryWriter: what a training run says about itself, for TensorBoard.
 
-The files are written by the package tensorboardX, which has the same interface.
+The package `tensorboard` is imported here and nowhere else in tapegrad, so that only programs that
+write for it need it.
 """
 
 from __future__ import annotations
 
 try:
-    import tensorboardX  # type: ignore[import-not-found]  # noqa: F401
-except ImportError:
-    raise ImportError(
-        "torch.utils.tensorboard needs the package tensorboardX: pip install tensorboardX"
+    import tensorboard  # noqa: F401
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "No module named 'tensorboard'\n  fix:     pip install tensorboard", name="tensorboard"
     ) from None
 
-from .writer import SummaryWriter
+from tensorboard.summary.writer.record_writer import RecordWriter
 
-__all__ = ["SummaryWriter"]
+from .writer import FileWriter, SummaryWriter
+
+__all__ = ["FileWriter", "RecordWriter", "SummaryWriter"]

@@ -16,7 +16,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "products": ("addmm", "bmm", "mm", "half_product", "mv", "dot"),
     "extremes": (
         *("max", "min", "argmax", "argmin", "amax", "amin", "max_all", "min_all", "aminmax"),
-        *("all", "any"),
+        *("all", "any", "cummax", "cummin"),
     ),
     "casts": ("cast",),
     "masks": ("masked_fill",),
@@ -37,6 +37,15 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pool2d": (
         *("max_pool2d", "max_pool2d_with_indices", "max_pool_indices", "max_pool2d_backward"),
         *("avg_pool2d", "avg_pool2d_backward"),
+    ),
+    "windows": (
+        *("max_pool3d", "max_pool3d_with_indices", "max_pool3d_backward"),
+        *("adaptive_max_pool2d", "adaptive_max_pool2d_backward"),
+        *("adaptive_max_pool3d", "adaptive_max_pool3d_backward"),
+        *("fractional_max_pool2d_backward", "fractional_max_pool3d_backward"),
+        *("avg_pool3d", "avg_pool3d_backward"),
+        *("adaptive_avg_pool2d", "adaptive_avg_pool2d_backward"),
+        *("adaptive_avg_pool3d", "adaptive_avg_pool3d_backward"),
     ),
     "norms": (
         "native_layer_norm",
@@ -70,6 +79,14 @@ MODULES: dict[str, tuple[str, ...]] = {
         "index_put",
         "masked_select",
     ),
+    "transforms": ("_fft_c2c", "_fft_r2c", "_fft_c2r"),
+    "pairs": (
+        *[f"special_chebyshev_polynomial_{kind}" for kind in "tuvw"],
+        *[f"special_shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"],
+        *("special_hermite_polynomial_h", "special_hermite_polynomial_he"),
+        *("special_laguerre_polynomial_l", "special_legendre_polynomial_p"),
+        "nextafter",
+    ),
     "sorting": ("sort", "sort_stable", "topk"),
     "reduce": (
         "sum_all",
@@ -94,7 +111,7 @@ HOME = {op: module for module, ops in MODULES.items() for op in ops}
 
 
 def override(name: str, reference: Any) -> Any:
-    """The kernel that takes the place of `reference` for the op `name`; None: there is none."""
+    """The kernel for the op `name`, with `reference` as its fallback; None: there is none."""
     home = HOME.get(name)
     if home is None:
         return None
@@ -102,7 +119,7 @@ def override(name: str, reference: Any) -> Any:
 
 
 def override_into(name: str, reference: Any) -> Any:
-    """What changes an array in place for the op `name`: by a kernel, else `reference` itself."""
+    """The in-place kernel for the op `name`; `reference` if there is none."""
     home = HOME.get(name)
     if home is None:
         return reference

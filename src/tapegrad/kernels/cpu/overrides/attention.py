@@ -12,14 +12,14 @@ from .rows import dense, empty, for_dtypes, pick
 
 
 def lies_in_rows(x: Any) -> bool:
-    """A 4-d array whose matrices BLAS can read: adjacent elements, rows at a fixed distance."""
+    """Whether BLAS can read the matrices of a 4-d array: rows of adjacent elements."""
     down, right = x.strides[2:]
     width = x.shape[3] * x.itemsize
     return right == x.itemsize and (down >= width or x.shape[2] == 1) and x.flags.aligned
 
 
 def steps(x: Any, *dims: int) -> list[int]:
-    """Strides in elements, those of rows as BLAS wants them even if there is one alone."""
+    """The strides along some dimensions, in elements; 0 for dimensions of size 1."""
     return [x.strides[d] // x.itemsize if x.shape[d] > 1 else 0 for d in dims]
 
 

@@ -13,7 +13,7 @@ NOTHING = np.zeros(0, np.float32)  # in the place of a gradient that nobody asks
 
 
 def alike(x: Any, *others: Any) -> bool:
-    """Whether all that are there have the dtype of `x` and are dense."""
+    """Whether all arrays that are not None have the dtype of `x` and are dense."""
     for other in others:
         if other is not None and (other.dtype is not x.dtype or not is_dense(other)):
             return False

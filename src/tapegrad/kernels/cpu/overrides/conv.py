@@ -185,7 +185,7 @@ def correlate(
 
 
 def x_of(y: Any, w: Any, size: Ints, stride: Ints, low: Ints, dilation: Ints, groups: int) -> Any:
-    """Every s-th pixel is a correlation of y with every s-th tap, or so: see `phases`."""
+    """The transpose of `correlate` in x: one correlation of y for each phase, see `phases`."""
     features, depth, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
     taps = math.prod(kernel)
     steps = (features * depth * taps, taps, depth * taps)
@@ -287,7 +287,7 @@ def shares(
 
 
 def takes(a: Any, b: Any, kernel: Ints, out: Ints, *others: Any) -> bool:
-    """Whether two arrays are for the kernels; `out` is the size of the side of y."""
+    """Whether the kernels take two arrays; `out` is the size of the images of y."""
     if pick(CONV, a) is None or len(kernel) > 3 or not a.size or not b.size:
         return False
     if math.prod(out) < FEW:
@@ -315,7 +315,7 @@ def go_together(x: Ints, w: Ints, y: Ints, how: Any) -> bool:
 
 
 def in_three(x: Any) -> Any:
-    """Images with one row, or of one plane, have three dimensions too."""
+    """Add dimensions of size 1, so that images of one or two dimensions have three."""
     return x.reshape(*x.shape[:2], *(1,) * (5 - x.ndim), *x.shape[2:])
 
 
@@ -332,7 +332,7 @@ def three(size: Ints) -> Ints:
 
 
 def is_one_product(a: Any, b: Any, kernel: Ints, out: Ints, how: Any) -> bool:
-    """Whether images are so small that all of them make one matrix; weights are not copied then."""
+    """Whether images are so small that one product of all of them is fastest."""
     if not CONNECTED or pick(CONV, a) is None or b.dtype is not a.dtype:
         return False
     _, _, _, transposed, _, groups = how

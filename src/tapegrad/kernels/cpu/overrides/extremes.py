@@ -1,4 +1,4 @@
-"""The largest and the smallest of few elements: of long rows NumPy finds them sooner."""
+"""Maximum and minimum of few elements; NumPy is faster for long rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import KERNELS
 from .reduce import last_run, reduced_shape
-from .rows import for_dtypes, is_dense, is_half, narrowed, pick, widened
+from .rows import empty, for_dtypes, is_dense, is_half, narrowed, pick, widened
 
 FEW = 1 << 13  # elements
 FEW_HALVES = 64  # elements of half precision: NumPy compares so many before they are widened
@@ -17,7 +17,7 @@ KERNELS_OF = for_dtypes("extremes")
 
 
 def run_for(input: Any, dim: Any) -> Any:
-    """The kernel, if it is one for these: neighbouring dimensions of an array in C order."""
+    """The kernel for neighbouring dimensions of an array in C order; None for other arguments."""
     run = pick(KERNELS_OF, input)
     if run is None or not 0 < input.size <= FEW or not is_dense(input):
         return None
@@ -34,7 +34,7 @@ def sizes(input: Any, dim: Any) -> tuple[int, int, int]:
 
 
 def extremes(smallest: bool, *, values: bool, places: bool) -> Any:
-    """(input, dim, keepdim) or (input): the extremes, where they are, or both."""
+    """Override of (input, dim, keepdim) or (input): the extremes, their indices, or both."""
 
     def make(reference: Any) -> Any:
         def kernel(input: Any, *how: Any) -> Any:
@@ -61,6 +61,24 @@ def extremes(smallest: bool, *, values: bool, places: bool) -> Any:
     return make
 
 
+def running_extremes(smallest: bool) -> Any:
+    """The extremes up to each place along a dimension, and where they are."""
+    kernels = for_dtypes("running_extremes")
+
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, dim: int) -> Any:
+            run = pick(kernels, input)
+            if run is None or not input.ndim or not input.size or not is_dense(input):
+                return reference(input, dim)
+            values, where = empty(input.shape, input), np.empty(input.shape, np.int64)
+            run((input, values, where), (*sizes(input, (dim,)), smallest))
+            return values, where
+
+        return kernel
+
+    return make
+
+
 def both_extremes(reference: Any) -> Any:
     """aminmax; half precision is compared as float, which is exact."""
 
@@ -74,7 +92,7 @@ def both_extremes(reference: Any) -> Any:
 
 
 def truths(any_will_do: bool) -> Any:
-    """all and any: NumPy's, but on a tape."""
+    """all and any: in C while a tape is recorded, else by NumPy."""
 
     def make(reference: Any) -> Any:
         def kernel(input: Any, dim: Any, keepdim: bool) -> Any:
@@ -95,6 +113,7 @@ def truths(any_will_do: bool) -> Any:
 OVERRIDES = {"aminmax": both_extremes, "all": truths(False), "any": truths(True)}
 for _name, _smallest in (("max", False), ("min", True)):
     OVERRIDES[_name] = extremes(_smallest, values=True, places=True)
+    OVERRIDES[f"cum{_name}"] = running_extremes(_smallest)
     OVERRIDES[f"arg{_name}"] = extremes(_smallest, values=False, places=True)
     OVERRIDES[f"a{_name}"] = extremes(_smallest, values=True, places=False)
     OVERRIDES[f"{_name}_all"] = extremes(_smallest, values=True, places=False)

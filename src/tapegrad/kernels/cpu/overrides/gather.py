@@ -34,24 +34,24 @@ def is_index(x: Any) -> bool:
 
 
 def is_plain(x: Any) -> bool:
-    """Bytes may be moved about: no Python objects, and not those of a view in another order."""
+    """Whether elements can be copied as bytes: no objects, and the native byte order."""
     return is_dense(x) and x.dtype.kind in "fiubc" and x.dtype.isnative
 
 
 def is_few(count: int) -> bool:
-    """Whether so many are left to NumPy; on a tape nothing is."""
+    """Whether there are so few rows that NumPy copies them; never while a tape is recorded."""
     return count < FEW and not KERNELS.has_tape()
 
 
 def succeeds(run: Any, arrays: tuple[Any, ...], sizes: tuple[int, ...], *numbers: Any) -> bool:
-    """Run a kernel that says in its last array whether an index was out of range."""
+    """Run a kernel; False if an index was out of range, which its last array tells."""
     wrong = np.empty(1, np.int64)
     run((*arrays, wrong), sizes, *numbers)
     return bool(KERNELS.succeeded(wrong))
 
 
 def around(shape: tuple[int, ...], first: int, last: int) -> tuple[int, int, int]:
-    """How many elements there are before, in and after the dimensions first … last - 1."""
+    """The number of elements before, in and after the dimensions first … last - 1."""
     return math.prod(shape[:first]), math.prod(shape[first:last]), math.prod(shape[last:])
 
 
@@ -137,7 +137,7 @@ def on_copy(change: Any) -> Any:
 
 
 def in_place(change: Any) -> Any:
-    """What changes an array into the result, by `change` where it can; it raises before it does."""
+    """The in-place kernel of an op by `change`; it raises before anything is written."""
 
     def make(reference: Any) -> Any:
         def into(out: Any, *others: Any) -> None:
@@ -179,7 +179,7 @@ def add_slices(out: Any, input: Any, index: Any, source: Any, dim: int, alpha: A
 
 
 def fits(index: Any, shape: tuple[int, ...], dim: int) -> bool:
-    """An index for all elements of the other dimensions."""
+    """Whether an index has the shape of `shape` except along `dim`."""
     at = index.shape
     return (
         len(at) == len(shape) > 0
@@ -262,7 +262,7 @@ def scatter_into(reference: Any) -> Any:
 
 
 def put(part: Any, shape: tuple[int, ...], dim: int, first: int, step: int, count: int) -> Any:
-    """Zeros with `part` in the middle; None: it cannot."""
+    """Zeros of a shape with `part` in some places of `dim`; None: no kernel for this."""
     if pick(ADD_ROWS, part) is None or not part.size or is_few(math.prod(shape)):
         return None
     outer, size, inner = around(shape, dim, dim + 1)
@@ -325,7 +325,7 @@ def single_run(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, int
 
 
 def moved(all: Any, mask: Any, some: Any, total: int, back: bool) -> None:
-    """The marked rows of `all` to `some`, or back."""
+    """Copy the rows of `all` that the mask selects to `some`, or those of `some` back."""
     room = np.empty(mask.size // MARKS + 2, np.int64)
     marked((all, mask, some, room), (mask.size, all.nbytes // mask.size, total, back, MARKS))
 

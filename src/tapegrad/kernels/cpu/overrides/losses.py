@@ -84,13 +84,13 @@ def nll_loss_backward(reference: Any) -> Any:
 
 
 def added_up(losses: Any, reduction: str) -> Any:
-    """By the C kernel for any number of rows: then compiled steps give the same bits."""
+    """Sum or mean of losses by the C kernel, whatever their number: the bits of compiled steps."""
     x = losses if is_dense(losses) else losses.T if losses.flags.f_contiguous else dense(losses)
     return narrowed(sum_over(x, None, False, x.size if reduction == "mean" else 1.0), x)
 
 
 def are_plain(tensors: tuple[Any, ...]) -> bool:
-    """Whether those that are there are of one dtype of the kernels."""
+    """Whether all tensors that are not None have one dtype that the kernels take."""
     dtype = tensors[0].dtype
     if (dtype is not F32 and dtype is not F64 and not is_half(tensors[0])) or not tensors[0].size:
         return False
@@ -98,7 +98,7 @@ def are_plain(tensors: tuple[Any, ...]) -> bool:
 
 
 def of_elements(name: str) -> Any:
-    """A program from the formula of the block, as if nothing were added up, and then a sum."""
+    """Override of a loss: the program of its formula without reduction, then a sum."""
 
     def make(reference: Any) -> Any:
         known: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Filling by a mask: `where`, with a number."""
+"""masked_fill: runs as `where` with a number."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ BLOCKS = 16  # at most: pieces of the rows whose shares of a weight's gradient a
 
 
 def fits(parameter: Any, input: Any, length: int) -> bool:
-    """Of the same dtype; those of half precision may be floats too."""
+    """Whether a weight or bias suits an input: of its dtype, or float beside half precision."""
     return parameter is None or (
         (parameter.dtype is input.dtype or (parameter.dtype is F32 and is_half(input)))
         and parameter.size == length
@@ -33,7 +33,7 @@ def fits(parameter: Any, input: Any, length: int) -> bool:
 
 
 def computed_in(x: Any) -> Any:
-    """An array of the dtype that statistics and parameters have in the kernels."""
+    """An array of the dtype in which the kernels compute for `x`: float32 for half precision."""
     return LIKE_FLOAT if is_half(x) else x
 
 

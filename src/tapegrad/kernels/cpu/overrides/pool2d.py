@@ -1,4 +1,4 @@
-"""Maxima and means of windows of planes, and their gradients."""
+"""Maxima and means of windows of planes, a row of windows at once, and their gradients."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from . import windows
 from .rows import dense, empty, for_dtypes, is_dense, pick, zeros
 
 Ints = tuple[int, ...]
@@ -39,6 +40,8 @@ def max_pool(values: bool, indices: bool) -> Any:
     kernels = for_dtypes("max_pool2d")
 
     def make(reference: Any) -> Any:
+        one_by_one = windows.max_pool(values, indices)(reference)
+
         def kernel(
             input: Any, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, out: Ints
         ) -> Any:
@@ -48,7 +51,7 @@ def max_pool(values: bool, indices: bool) -> Any:
                 or not takes(input, input.shape[-2:], kernel, stride, padding, out)
                 or max(dilation) > 1
             ):
-                return reference(input, kernel, stride, padding, dilation, out)
+                return one_by_one(input, kernel, stride, padding, dilation, out)
             *lead, height, width = input.shape
             made = empty((*lead, *out), input) if values else None
             places = np.empty((*lead, *out), np.int64) if indices else None
@@ -63,26 +66,9 @@ def max_pool(values: bool, indices: bool) -> Any:
     return make
 
 
-def max_pool_backward(reference: Any) -> Any:
-    kernels = for_dtypes("max_pool2d_back")
-
-    def kernel(grad: Any, indices: Any, sizes: Ints, apart: bool) -> Any:
-        run = pick(kernels, grad)
-        if run is None or not grad.size or indices.dtype != np.int64 or grad.ndim < 2:
-            return reference(grad, indices, sizes, apart)
-        if indices.shape != grad.shape:
-            return reference(grad, indices, sizes, apart)
-        *lead, rows, columns = grad.shape
-        out = empty((*lead, *sizes), grad)
-        given = (dense(grad), dense(indices), out)
-        run(given, (math.prod(lead), rows * columns, math.prod(sizes)))
-        return out
-
-    return kernel
-
-
 def avg_pool(reference: Any) -> Any:
     kernels = for_dtypes("avg_pool2d")
+    one_by_one = windows.avg_pool(reference)
 
     def kernel(
         input: Any,
@@ -95,7 +81,7 @@ def avg_pool(reference: Any) -> Any:
     ) -> Any:
         run = pick(kernels, input)
         if run is None or not takes(input, input.shape[-2:], kernel, stride, padding, out):
-            return reference(input, kernel, stride, padding, out, count_padding, override)
+            return one_by_one(input, kernel, stride, padding, out, count_padding, override)
         *lead, height, width = input.shape
         made = empty((*lead, *out), input)
         n = geometry((height, width), kernel, stride, padding, out)
@@ -107,6 +93,7 @@ def avg_pool(reference: Any) -> Any:
 
 def avg_pool_backward(reference: Any) -> Any:
     kernels = for_dtypes("avg_pool2d_back")
+    one_by_one = windows.avg_pool_backward(reference)
 
     def kernel(
         grad: Any,
@@ -122,7 +109,7 @@ def avg_pool_backward(reference: Any) -> Any:
         rows = dense(grad)
         if run is None or not takes(rows, sizes, kernel, stride, padding, out):
             how = (sizes, kernel, stride, padding, out, count_padding, override)
-            return reference(grad, *how)
+            return one_by_one(grad, *how)
         lead = grad.shape[:-2]
         made = zeros((*lead, *sizes), grad)
         n = geometry(sizes, kernel, stride, padding, out)
@@ -136,7 +123,7 @@ OVERRIDES = {
     "max_pool2d": max_pool(True, False),
     "max_pool2d_with_indices": max_pool(True, True),
     "max_pool_indices": max_pool(False, True),
-    "max_pool2d_backward": max_pool_backward,
+    "max_pool2d_backward": windows.at_places,
     "avg_pool2d": avg_pool,
     "avg_pool2d_backward": avg_pool_backward,
 }

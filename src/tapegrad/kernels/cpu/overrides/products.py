@@ -36,7 +36,7 @@ def bmm(reference: Any) -> Any:
 
 
 def half_product(reference: Any) -> Any:
-    """Of half precision: as floats, and rounded once."""
+    """A product of half precision, computed in floats and rounded once."""
 
     def kernel(xp: Any, a: Any, b: Any, rounded: bool) -> Any:
         if xp is np and is_half(a) and is_half(b):
@@ -49,7 +49,7 @@ def half_product(reference: Any) -> Any:
 
 
 def with_vector(reference: Any) -> Any:
-    """mv and dot are BLAS's, but on a tape: small ones are products of matrices there."""
+    """mv and dot: by BLAS; while a tape is recorded small ones run as matrix products."""
 
     def kernel(input: Any, vector: Any) -> Any:
         if KERNELS.has_tape() and input.size <= SMALL:

@@ -78,7 +78,7 @@ def lstm(reference: Any) -> Any:
 
 
 def lstm_back(reference: Any) -> Any:
-    """The loop of the gradient: to the sums inside the gates, and to the states at the start."""
+    """LSTM backward: the gradients of the sums inside the gates and of the first states."""
     kernels = for_dtypes("lstm_back")
 
     def kernel(
@@ -136,7 +136,8 @@ def is_bias(bias: Any, input: Any) -> bool:
 
 
 def gru_back(reference: Any) -> Any:
-    """To what the input and to what the states add to the gates, and to the states at the start."""
+    """GRU backward: the gradients of the input's and the states' share of the gates, and of the
+    first states."""
     kernels = for_dtypes("gru_back")
 
     def kernel(
@@ -177,7 +178,7 @@ def rnn(reference: Any) -> Any:
 
 
 def rnn_back(reference: Any) -> Any:
-    """To what the input adds, and to the states at the start."""
+    """RNN backward: the gradients of the input's share of the sums and of the first states."""
     kernels = for_dtypes("rnn_back")
 
     def kernel(

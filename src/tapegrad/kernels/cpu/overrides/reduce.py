@@ -32,7 +32,7 @@ SUM_COLUMNS = for_dtypes("sum_columns")
 
 
 def is_large(x: Any) -> bool:
-    """Worth a kernel in C; on a tape everything is."""
+    """Whether a kernel in C pays for an array; always while a tape is recorded."""
     return (x.size >= SMALL or KERNELS.has_tape()) and x.size > 0 and is_dense(x)
 
 
@@ -66,7 +66,7 @@ def rows_and_width(x: Any, dim: Any) -> tuple[int, int]:
 
 
 def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
-    """Sums divided by a number; those of half precision are floats.
+    """Sums over dimensions, divided by a number; sums of half precision come as floats.
 
     Several runs of dimensions go one after the other.
     """
@@ -94,7 +94,7 @@ def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
 
 
 def summable(x: Any, whole: bool) -> Any:
-    """An array as the kernels add it up; None: NumPy does that. On a tape it may be copied."""
+    """The array for the kernels to sum, a copy if a tape is recorded; None: NumPy sums it."""
     if pick(SUM, x) is None:
         return None
     if is_large(x):
@@ -112,7 +112,7 @@ def lies_otherwise(x: Any) -> bool:
 
 
 def without_repeats(x: Any, dim: tuple[int, ...]) -> Any:
-    """The part of an array whose sums are all there are: the rest repeats it, as of `expand`."""
+    """An array without the repeats that `expand` made along dimensions that are kept."""
     again = [d for d in range(x.ndim) if not x.strides[d] and x.shape[d] > 1 and d not in dim]
     if not again:
         return x
@@ -210,7 +210,7 @@ def spread(root: bool, both: bool) -> Any:
     def make(reference: Any) -> Any:
         def kernel(input: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
             run = pick(kernels, input)
-            if run is None or not is_large(input) or not is_last(input, dim):
+            if run is None or not input.size or not is_dense(input) or not is_last(input, dim):
                 return reference(input, dim, correction, keepdim)
             rows, width = rows_and_width(input, dim)
             shape = reduced_shape(input.shape, dim, keepdim)

@@ -22,7 +22,7 @@ Kernels = tuple[Any, Any, Any, Any]
 
 
 def for_dtypes(name: str) -> Kernels:
-    """The kernels of a name for float, double, and where there are such, bfloat16 and float16."""
+    """The kernels of a name by dtype: float, double, and bfloat16 and float16 if there are."""
     found = KERNELS.KERNELS
     halves = found.get(f"{name}_bf16"), found.get(f"{name}_f16")
     return found[f"{name}_f32"], found[f"{name}_f64"], *halves
@@ -53,7 +53,7 @@ def is_half(x: Any) -> bool:
 
 
 def contiguous(x: Any) -> Any:
-    """In C order; NumPy copies bfloat16 faster when it takes it for integers."""
+    """An array in C order, copied if it is not; bfloat16 is copied as integers: faster."""
     if is_dense(x):
         return x
     if x.dtype.kind == "V" and is_half(x):
@@ -88,7 +88,7 @@ def widened(x: Any) -> Any:
 
 
 def narrowed(x: Any, like: Any) -> Any:
-    """Floats in the dtype of `like`, if that is half precision."""
+    """A float32 array rounded to the dtype of `like`, if that is half precision."""
     if not is_half(like):
         return x
     return half_of(contiguous(x), like.dtype)

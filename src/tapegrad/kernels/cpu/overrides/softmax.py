@@ -8,7 +8,7 @@ from .rows import contiguous, empty, for_dtypes, is_dense, pick
 
 
 def along_rows(name: str, is_safe: bool = False) -> Any:
-    """(input, dim), with a kernel that goes along rows; a safe one knows rows of nothing."""
+    """Override of (input, dim) by a kernel for rows; a safe one handles empty rows."""
     kernels = for_dtypes(name)
 
     def make(reference: Any) -> Any:
@@ -27,7 +27,7 @@ def along_rows(name: str, is_safe: bool = False) -> Any:
 
 
 def back_along_rows(name: str) -> Any:
-    """(gradient, output, dim) likewise."""
+    """Override of (gradient, output, dim) by a kernel for rows."""
     kernels = for_dtypes(name)
 
     def make(reference: Any) -> Any:

@@ -317,7 +317,6 @@ def channel_sums(gpu: Gpu, y: Any) -> Any:
 def register(backend: Any, gpu: Gpu, reference: Any) -> None:
     cupy_pool.register(backend, gpu, reference)
     cupy_resize.register(backend, gpu, reference)
-    register_unfold(backend, gpu, reference)
     convs = Convs(backend, gpu)
     for launcher in (Convolution, ConvInputGrad, ConvWeightGrad, ConvBiasGrad):
         launcher(convs, reference).register(backend)
@@ -462,61 +461,9 @@ class ConvBiasGrad(ConvLauncher):
 
 
 class Layout:
-    """Shape and strides without the array."""
+    """The shape and strides of an array that is not there."""
 
     def __init__(self, shape: Ints, strides: Ints) -> None:
         self.shape = shape
         self.strides = strides
         self.ndim = len(shape)
-
-
-def register_unfold(backend: Any, gpu: Gpu, reference: Any) -> None:
-    """The two steps by themselves: windows of images as columns, and back."""
-    other, other_back = reference("im2_col"), reference("col2_im")
-
-    def plan(shape: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
-        """Shape of the columns, and what both kernels are told; None where they do not fit."""
-        *lead, channels, height, width = shape
-        size = (height, width)
-        out = out_size(size, kernel, stride, padding, dilation)
-        rows, length = channels * math.prod(kernel), math.prod(out)
-        made = (*lead, rows, length)
-        if min(math.prod(shape), *out) <= 0 or max(math.prod(shape), math.prod(made)) >= MANY:
-            return None
-        table = windows(out, size, stride, kernel, padding, dilation)
-        return made, (table, cut(channels), I64(length), I64(rows * length))
-
-    plans = Plans(plan)
-
-    @backend.override("im2_col")
-    def im2_col(input: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
-        dtype = input.dtype
-        found = None
-        if dtype in NAMES:
-            found = plans.get((input.shape, kernel, dilation, padding, stride))
-        if found is None:
-            return other(input, kernel, dilation, padding, stride)
-        made, sizes = found
-        cols = gpu.xp.ndarray(made, dtype)
-        n = cols.size // math.prod(kernel)
-        run = compiled(gpu, NAMES[dtype], "gather", "conv")
-        run(gpu.grid(n), BLOCK, (dense(backend, input), cols, U32(n), *sizes))
-        return cols
-
-    @backend.override("col2_im")
-    def col2_im(
-        input: Any, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints
-    ) -> Any:
-        dtype = input.dtype
-        found = None
-        if dtype in NAMES and accumulator(dtype) is dtype:
-            *lead, rows, _ = input.shape
-            shape = (*lead, rows // math.prod(kernel), *size)
-            found = plans.get((shape, kernel, dilation, padding, stride))
-        if found is None or found[0] != input.shape:
-            return other_back(input, size, kernel, dilation, padding, stride)
-        x = gpu.xp.ndarray(shape, dtype)
-        run = compiled(gpu, NAMES[dtype], "scatter", "conv")
-        args = (dense(backend, input), pointer(None), x, U32(x.size), *found[1])
-        run(gpu.grid(x.size), BLOCK, args)
-        return x

@@ -53,6 +53,58 @@ class Draws:
             self.kernel(name, kind)((start.threads // 256,), THREADS, args)
         return out
 
+    # The functions of cuda/philox.py, by the same names without `philox_`.
+
+    def words(self, xp: Any, count: int, start: Any, long: bool) -> Any:
+        out = self.gpu.empty((count,), np.dtype(np.uint64 if long else np.uint32))
+        return self.drawn("long_words" if long else "words", "float32", out, start)
+
+    def uniform(self, xp: Any, shape: Any, dtype: Any, start: Any) -> Any:
+        return self.drawn("uniform", NAMES[dtype], self.gpu.empty(shape, dtype), start)
+
+    def between(self, xp: Any, shape: Any, dtype: Any, low: float, high: float, start: Any) -> Any:
+        kind = NAMES[dtype]
+        work = real(kind)
+        closed, open_end = work(dtype.type(low)), work(dtype.type(high))
+        options = (closed, open_end - closed, closed, open_end)
+        return self.drawn("between", kind, self.gpu.empty(shape, dtype), start, options)
+
+    def normal(self, xp: Any, shape: Any, dtype: Any, mean: float, std: float, start: Any) -> Any:
+        kind = NAMES[dtype]
+        options = (real(kind)(mean), real(kind)(std))
+        return self.drawn("normal", kind, self.gpu.empty(shape, dtype), start, options)
+
+    def bernoulli(self, xp: Any, shape: Any, dtype: Any, p: float, start: Any) -> Any:
+        kind = NAMES.get(dtype, "bool")
+        out = self.gpu.empty(shape, dtype if dtype in NAMES else BOOL)
+        drawn = self.drawn("bernoulli", kind, out, start, (real(kind)(p),))
+        return drawn.astype(dtype, copy=False)
+
+    def mapped(
+        self, xp: Any, start: Any, name: str, shape: Any, dtype: Any, *numbers: float
+    ) -> Any:
+        """`philox_map`: one of DISTRIBUTIONS."""
+        kind = NAMES[dtype]
+        options = [real(kind)(v) for v in (*numbers, 0.0)[:2]]
+        return self.drawn(name, kind, self.gpu.empty(shape, dtype), start, options)
+
+    def untied(self, xp: Any, order: Any, keys: Any, start: Any) -> Any:
+        found = order.astype(np.int64, copy=False)
+        args = (keys[found], found, *place(start), I64(order.size))
+        self.kernel("untied", "float32")(self.gpu.grid(order.size), THREADS, args)
+        return found
+
+    def fours(self, xp: Any, count: int, start: Any) -> Any:
+        out = self.gpu.empty((count,), np.dtype(np.float32))
+        if count:
+            args = (out, *place(start), I64(count))
+            self.kernel("fours", "float32")(self.gpu.grid((count + 3) // 4), THREADS, args)
+        return out
+
+    def fill_cell(self, cell: Any, seed: int, round: int) -> None:
+        run = self.kernel("fill_cell", "float32")
+        run((1,), (1,), (cell, U64(seed & MASK), U64(round & MASK)))
+
 
 def place(start: Any) -> tuple[Any, Any, Any]:
     """Where a draw starts, as kernels take it."""
@@ -66,65 +118,16 @@ def real(kind: str) -> Any:
 
 def register(backend: Any, gpu: Any, reference: Any) -> None:
     draws = Draws(gpu)
-
-    def philox_words(xp: Any, count: int, start: Any, long: bool) -> Any:
-        out = gpu.empty((count,), np.dtype(np.uint64 if long else np.uint32))
-        return draws.drawn("long_words" if long else "words", "float32", out, start)
-
-    def philox_uniform(xp: Any, shape: Any, dtype: Any, start: Any) -> Any:
-        return draws.drawn("uniform", NAMES[dtype], gpu.empty(shape, dtype), start)
-
-    def philox_between(xp: Any, shape: Any, dtype: Any, low: float, high: float, start: Any) -> Any:
-        kind = NAMES[dtype]
-        work = real(kind)
-        closed, open_end = work(dtype.type(low)), work(dtype.type(high))
-        options = (closed, open_end - closed, closed, open_end)
-        return draws.drawn("between", kind, gpu.empty(shape, dtype), start, options)
-
-    def philox_normal(xp: Any, shape: Any, dtype: Any, mean: float, std: float, start: Any) -> Any:
-        kind = NAMES[dtype]
-        options = (real(kind)(mean), real(kind)(std))
-        return draws.drawn("normal", kind, gpu.empty(shape, dtype), start, options)
-
-    def philox_bernoulli(xp: Any, shape: Any, dtype: Any, p: float, start: Any) -> Any:
-        kind = NAMES.get(dtype, "bool")
-        out = gpu.empty(shape, dtype if dtype in NAMES else BOOL)
-        return draws.drawn("bernoulli", kind, out, start, (real(kind)(p),)).astype(
-            dtype, copy=False
-        )
-
-    def philox_map(xp: Any, start: Any, name: str, shape: Any, dtype: Any, *numbers: float) -> Any:
-        kind = NAMES[dtype]
-        options = [real(kind)(v) for v in (*numbers, 0.0)[:2]]
-        return draws.drawn(name, kind, gpu.empty(shape, dtype), start, options)
-
-    def philox_untied(xp: Any, order: Any, keys: Any, start: Any) -> Any:
-        found = order.astype(np.int64, copy=False)
-        args = (keys[found], found, *place(start), I64(order.size))
-        draws.kernel("untied", "float32")(gpu.grid(order.size), THREADS, args)
-        return found
-
-    def philox_fours(xp: Any, count: int, start: Any) -> Any:
-        out = gpu.empty((count,), np.dtype(np.float32))
-        if count:
-            args = (out, *place(start), I64(count))
-            draws.kernel("fours", "float32")(gpu.grid((count + 3) // 4), THREADS, args)
-        return out
-
-    def fill_cell(cell: Any, seed: int, round: int) -> None:
-        run = draws.kernel("fill_cell", "float32")
-        run((1,), (1,), (cell, U64(seed & MASK), U64(round & MASK)))
-
     backend.draws.update(
-        philox_words=philox_words,
-        philox_uniform=philox_uniform,
-        philox_between=philox_between,
-        philox_normal=philox_normal,
-        philox_bernoulli=philox_bernoulli,
-        philox_fours=philox_fours,
-        philox_map=philox_map,
-        philox_untied=philox_untied,
-        fill_cell=fill_cell,
+        philox_words=draws.words,
+        philox_uniform=draws.uniform,
+        philox_between=draws.between,
+        philox_normal=draws.normal,
+        philox_bernoulli=draws.bernoulli,
+        philox_fours=draws.fours,
+        philox_map=draws.mapped,
+        philox_untied=draws.untied,
+        fill_cell=draws.fill_cell,
     )
     for launcher in (DrawnDropout, Dropout, DropoutBackward):
         launcher(backend, draws, reference).register(backend)

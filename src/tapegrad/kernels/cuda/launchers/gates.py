@@ -17,67 +17,106 @@ from .launcher import Launcher
 from .moves import MANY, U32, Plans, contiguous, plan_order
 
 NUMBERS = (int, float)
+BOOL = np.dtype(np.bool_)
 
 
 def register(backend: Any, gpu: Gpu, reference: Any) -> None:
-    register_masks(backend, gpu, reference)
-    register_gates(backend, gpu, reference)
+    choices = Choices(gpu)
+    for masked in (Where, MaskedFill):
+        masked(choices, reference).register(backend)
+    kernel = gpu_kernels(gpu)
+    for gate in (Glu, GluBackward, PreluBackward):
+        gate(backend, gpu, kernel, reference).register(backend)
+    backend.pulls[PreluGradients.op] = PreluGradients(backend, gpu, kernel).pull
 
 
-def register_masks(backend: Any, gpu: Gpu, reference: Any) -> None:
-    device_array = gpu.xp.ndarray
-    other_where, other_fill = reference("where"), reference("masked_fill")
-    boolean = np.dtype(np.bool_)
-    orders = Plans(plan_order)
+class Choices:
+    """One of two values for each element, by a mask."""
 
-    def choice(expression: str, mask: Any, x: Any, y: Any, number: float = 0) -> Any:
-        """By a mask that is as large as the arrays or is broadcast to them; else None."""
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.array = gpu.xp.ndarray
+        self.orders = Plans(plan_order)
+
+    def made(self, expression: str, mask: Any, x: Any, y: Any, number: float = 0) -> Any:
+        """The choice by a mask of the arrays' shape, or one broadcast to them; None for others."""
         dtype = x.dtype
-        if type(mask) is not device_array or mask.dtype is not boolean:
+        if type(mask) is not self.array or mask.dtype is not BOOL:
             return None
         if not contiguous(x) and x.shape == mask.shape and x.strides == y.strides:
-            plan = orders.get((x.shape, x.strides, dtype.itemsize))
+            plan = self.orders.get((x.shape, x.strides, dtype.itemsize))
             if plan is None:
                 return None
-            out = choice(expression, *[v.transpose(plan[0]) for v in (mask, x, y)], number)
+            out = self.made(expression, *[v.transpose(plan[0]) for v in (mask, x, y)], number)
             return None if out is None else out.transpose(plan[1])
         if not contiguous(mask) or not contiguous_floats(x, y):
             return None
-        plan = gpu.spreads.get((x.shape, mask.shape))
+        plan = self.gpu.spreads.get((x.shape, mask.shape))
         if plan is None or plan[0] != x.shape:
             return None
         n, _, _, run, size = plan[1]
-        out = gpu.xp.ndarray(x.shape, dtype)
+        out = self.array(x.shape, dtype)
         words = {"CHOICE": 1, "DOES(m, a, b, s)": f"({expression})"}
-        kernel = gpu.kernel("moves.cu", NAMES[dtype], "choice", **words)
+        kernel = self.gpu.kernel("moves.cu", NAMES[dtype], "choice", **words)
         args = (mask, x, y, out, n, run, size, real(dtype, number))
-        kernel(gpu.grid(x.size), BLOCK, args)
+        kernel(self.gpu.grid(x.size), BLOCK, args)
         return out
 
-    @backend.override("where")
-    def where(condition: Any, input: Any, other: Any) -> Any:
-        out = None
-        if type(input) is device_array:
-            if type(other) is device_array:
-                out = choice("m ? a : b", condition, input, other)
-                if out is None and input.dtype is other.dtype and input.dtype in NAMES:
-                    out = gpu.xp.where(condition, input, other)
-            elif isinstance(other, NUMBERS):
-                out = choice("m ? a : s", condition, input, input, other)
-        elif isinstance(input, NUMBERS) and type(other) is device_array:
-            out = choice("m ? s : a", condition, other, other, input)
-        return other_where(condition, input, other) if out is None else out
 
-    @backend.override("masked_fill")
-    def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-        out = None
-        if input.dtype in NAMES and isinstance(value, (*NUMBERS, np.generic)):
-            out = choice("m ? s : a", mask, input, input, float(value))
-        return other_fill(input, mask, value) if out is None else out
+class MaskLauncher(Launcher):
+    """A launcher of choices. Its plan is (expression, a, b, s), the expression being one of the
+    mask `m`, the arrays `a` and `b` and the number `s`."""
+
+    def __init__(self, choices: Choices, reference: Any) -> None:
+        super().__init__(reference)
+        self.choices = choices
+        self.array = choices.array
+
+
+class Where(MaskLauncher):
+    """Elements of one array or another, either of which may be a number."""
+
+    op = "where"
+
+    def fits(self, condition: Any, input: Any, other: Any) -> bool:
+        if type(input) is self.array:
+            return type(other) is self.array or isinstance(other, NUMBERS)
+        return isinstance(input, NUMBERS) and type(other) is self.array
+
+    def plan(self, condition: Any, input: Any, other: Any) -> Any:
+        if type(input) is not self.array:
+            return "m ? s : a", other, other, input
+        if type(other) is not self.array:
+            return "m ? a : s", input, input, other
+        return "m ? a : b", input, other, 0
+
+    def run(self, plan: Any, condition: Any, input: Any, other: Any) -> Any:
+        expression, x, y, number = plan
+        out = self.choices.made(expression, condition, x, y, number)
+        two = type(input) is type(other)
+        if out is None and two and input.dtype is other.dtype and input.dtype in NAMES:
+            out = self.choices.gpu.xp.where(condition, input, other)
+        return out
+
+
+class MaskedFill(MaskLauncher):
+    """A number where the mask says so."""
+
+    op = "masked_fill"
+
+    def fits(self, input: Any, mask: Any, value: Any) -> bool:
+        return input.dtype in NAMES and isinstance(value, (*NUMBERS, np.generic))
+
+    def plan(self, input: Any, mask: Any, value: Any) -> Any:
+        return "m ? s : a", input, input, float(value)
+
+    def run(self, plan: Any, input: Any, mask: Any, value: Any) -> Any:
+        expression, x, y, number = plan
+        return self.choices.made(expression, mask, x, y, number)
 
 
 def gpu_kernels(gpu: Gpu) -> Callable[[str, str], Any]:
-    """A function of a dtype's name and a kernel's, in a file that is made of the blocks."""
+    """A function (dtype's name, kernel's name) that compiles gates.cu with the blocks' formulas."""
 
     @functools.cache
     def kernel(kind: str, name: str) -> Any:
@@ -147,46 +186,40 @@ class GluBackward(GateLauncher):
         return out
 
 
-def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
-    ndarray = gpu.xp.ndarray
-    other = reference("prelu_kernel_backward")
-    kernel = gpu_kernels(gpu)
-    Glu(backend, gpu, kernel, reference).register(backend)
-    GluBackward(backend, gpu, kernel, reference).register(backend)
+class PreluBackward(GateLauncher):
+    """The gradient of each element, and what each element adds to that of its weight."""
 
-    def straight(x: Any) -> Any:
-        return x if contiguous(x) else backend.copied(x)
+    op = "prelu_kernel_backward"
 
-    def slopes_fit(grad: Any, input: Any, weight: Any) -> Any:
-        """How the weights are spread over the input; None if the kernels do not take them."""
-        if (
-            not contiguous_floats(input)
-            or grad.dtype is not input.dtype
-            or grad.shape != input.shape
-        ):
-            return None
-        if weight.dtype is not input.dtype or not contiguous(weight):
-            return None
-        plan = gpu.spreads.get((input.shape, weight.shape))
-        return None if plan is None or plan[0] != input.shape else plan[1]
+    def fits(self, grad_output: Any, input: Any, weight: Any) -> bool:
+        return slopes_fit(grad_output, input, weight)
 
-    @backend.override("prelu_kernel_backward")
-    def prelu_backward(grad_output: Any, input: Any, weight: Any) -> Any:
-        sizes = slopes_fit(grad_output, input, weight)
-        if sizes is None:
-            return other(grad_output, input, weight)
-        n, _, _, stays, count = sizes
+    def plan(self, grad_output: Any, input: Any, weight: Any) -> Any:
+        return spread(self.gpu, input, weight)
+
+    def run(self, plan: Any, grad_output: Any, input: Any, weight: Any) -> Any:
+        n, _, _, stays, count = plan
         shape, dtype = input.shape, input.dtype
-        to_input, to_weight = ndarray(shape, dtype), ndarray(shape, dtype)
-        run = kernel(NAMES[dtype], "prelu_slopes")
-        args = (straight(grad_output), input, weight, to_input, to_weight, n, stays, count)
-        run(gpu.grid(int(n)), BLOCK, args)
+        to_input, to_weight = self.ndarray(shape, dtype), self.ndarray(shape, dtype)
+        grad = straight(self.backend, grad_output)
+        args = (grad, input, weight, to_input, to_weight, n, stays, count)
+        self.kernel(NAMES[dtype], "prelu_slopes")(self.gpu.grid(int(n)), BLOCK, args)
         return to_input, to_weight
 
-    def prelu_pull(node: Any, grad: Any, kept: Any) -> Any:
-        """Both gradients, the weights' added up, where neighbours have the same weight."""
+
+class PreluGradients:
+    """Both gradients, the weights' added up, where neighbours have the same weight."""
+
+    op = "prelu_kernel"
+
+    def __init__(self, backend: Any, gpu: Gpu, kernel: Any) -> None:
+        self.backend = backend
+        self.gpu = gpu
+        self.kernel = kernel
+
+    def pull(self, node: Any, grad: Any, kept: Any) -> Any:
         input, weight = kept.input, kept.weight
-        sizes = slopes_fit(grad, input, weight)
+        sizes = spread(self.gpu, input, weight) if slopes_fit(grad, input, weight) else None
         if sizes is None:
             return None
         n, stays, count = int(sizes[0]), int(sizes[3]), int(sizes[4])
@@ -194,21 +227,38 @@ def register_gates(backend: Any, gpu: Gpu, reference: Any) -> None:
             stays = n
         elif stays < 32:
             return None
-        dtype = input.dtype
+        ndarray, dtype = self.gpu.xp.ndarray, input.dtype
         own = n // count
-        chunks = max(1, min(-(-own // 4096), gpu.blocks // 2 // count))
+        chunks = max(1, min(-(-own // 4096), self.gpu.blocks // 2 // count))
         chunk = -(-own // chunks)
         chunks = -(-own // chunk)
         to_input = None if node._edges[0] is None else ndarray(input.shape, dtype)
         to_weight = ndarray(weight.shape, dtype)
         parts = NOTHING if chunks == 1 else ndarray((count, chunks), accumulator(dtype))
         outs = (NOTHING if to_input is None else to_input, parts, to_weight)
-        run = kernel(NAMES[dtype], "prelu_back")
+        run = self.kernel(NAMES[dtype], "prelu_back")
         sizes = (U32(own), U32(stays), U32(chunk))
-        run((count, chunks), BLOCK, (straight(grad), input, weight, *outs, *sizes))
+        args = (straight(self.backend, grad), input, weight, *outs, *sizes)
+        run((count, chunks), BLOCK, args)
         if chunks > 1:
-            end = gpu.kernel("sums.cu", NAMES[dtype], "long_rows_end")
+            end = self.gpu.kernel("sums.cu", NAMES[dtype], "long_rows_end")
             end((count,), BLOCK, (parts, to_weight, real(dtype, 1), I32(chunks)))
         return [to_input, None if node._edges[1] is None else to_weight]
 
-    backend.pulls["prelu_kernel"] = prelu_pull
+
+def straight(backend: Any, x: Any) -> Any:
+    """The array in C order, copied if it is not."""
+    return x if contiguous(x) else backend.copied(x)
+
+
+def slopes_fit(grad: Any, input: Any, weight: Any) -> bool:
+    """Whether the kernels of prelu take a gradient, an input and weights."""
+    if not contiguous_floats(input) or grad.dtype is not input.dtype or grad.shape != input.shape:
+        return False
+    return weight.dtype is input.dtype and contiguous(weight)
+
+
+def spread(gpu: Gpu, input: Any, weight: Any) -> Any:
+    """How weights are spread over the elements of an input; None where they are not."""
+    plan = gpu.spreads.get((input.shape, weight.shape))
+    return None if plan is None or plan[0] != input.shape else plan[1]

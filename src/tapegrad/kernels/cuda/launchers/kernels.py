@@ -1,4 +1,4 @@
-"""Fused kernels for the GPU: overrides of the ops that training spends its time in.
+"""The compiled kernels of one GPU module, and the registration of all launchers.
 
 An override looks at dtypes and memory first; what it was not written for goes to the block's own
 forward, which CuPy runs. Kernels are compiled on first use, and CuPy keeps them on disk.
@@ -153,10 +153,12 @@ class Gpu:
 
     def summed(self, x: Any, dim: Any, keepdim: bool, mean: bool) -> Any:
         """Sums or means of contiguous floats; None where CuPy has to do it."""
+        plan = self.sums.get((x.shape, dim, keepdim, x.dtype, mean))
+        return None if plan is None else self.add_up(plan, x)
+
+    def add_up(self, plan: Sum, x: Any) -> Any:
+        """The sums of an array that a plan was made for."""
         dtype = x.dtype
-        plan = self.sums.get((x.shape, dim, keepdim, dtype, mean))
-        if plan is None:
-            return None
         out = self.xp.ndarray(plan.shape, dtype)
         if plan.end is None:
             plan.run(plan.grid, plan.block, (x, NOTHING, out, *plan.sizes))
@@ -302,22 +304,25 @@ def register(backend: Any) -> None:
 
         return run
 
-    register_products(backend, gpu, reference)
-    register_sums(backend, gpu, reference)
     from . import attention as cupy_attention
     from . import conv as cupy_conv
     from . import counts as cupy_counts
     from . import draws as cupy_draws
     from . import elementwise as cupy_elementwise
     from . import folds as cupy_folds
-    from . import moves as cupy_moves
+    from . import move_launchers as cupy_moves
     from . import norm_launchers as cupy_norms
     from . import optim as cupy_optim
     from . import optim_matrices as cupy_optim_matrices
+    from . import products as cupy_products
     from . import ranges as cupy_ranges
     from . import recurrent as cupy_recurrent
     from . import rows as cupy_rows
+    from . import sums as cupy_sums
+    from . import unfold as cupy_unfold
 
+    cupy_products.register(backend, gpu, reference)
+    cupy_sums.register(backend, gpu, reference)
     cupy_elementwise.register(backend, gpu, reference)
     cupy_rows.register(backend, gpu, reference)
     cupy_folds.register(backend, gpu, reference)
@@ -327,173 +332,8 @@ def register(backend: Any) -> None:
     cupy_counts.register(backend, gpu)
     cupy_moves.register(backend, gpu, reference)
     cupy_conv.register(backend, gpu, reference)
+    cupy_unfold.register(backend, gpu, reference)
     cupy_recurrent.register(backend, gpu, reference)
     cupy_optim.register(backend, gpu)
     cupy_optim_matrices.register(backend, gpu)
     backend.ranges = cupy_ranges.RangeWatch(gpu, backend)
-
-
-# ---------------------------------------------------------------------- products
-
-
-def register_products(backend: Any, gpu: Gpu, reference: Any) -> None:
-    plain_mm, plain_bmm, plain_addmm = reference("mm"), reference("bmm"), reference("addmm")
-    gpu.xp.matmul = any_product(gpu, gpu.xp.matmul)
-
-    @backend.override("mm")
-    def mm(input: Any, mat2: Any) -> Any:
-        if is_float(input) and input.dtype == mat2.dtype and input.size and mat2.size:
-            return cublaslt.product(gpu.lt, input, mat2)
-        return plain_mm(input, mat2)
-
-    @backend.override("bmm")
-    def bmm(input: Any, mat2: Any) -> Any:
-        if is_float(input) and input.dtype == mat2.dtype:
-            return cublaslt.stack_product(gpu.lt, input, mat2)
-        return plain_bmm(input, mat2)
-
-    @backend.override("addmm")
-    def addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
-        simple = beta == 1 and alpha == 1 and input.shape == (mat2.shape[1],)
-        same = is_float(mat1) and input.dtype == mat1.dtype == mat2.dtype
-        if not simple or not same or not contiguous(input) or not (mat1.size and mat2.size):
-            return plain_addmm(input, mat1, mat2, beta, alpha)
-        return cublaslt.product(gpu.lt, mat1, mat2, input)
-
-    def by_columns(rows: int, strides: Any) -> bool:
-        return strides[0] != 0 and strides[1] == strides[0] * rows
-
-    @backend.override("left_grad")
-    def left_grad(grad: Any, right: Any, strides: Any) -> Any:
-        if by_columns(grad.shape[0], strides):
-            return mm(right, grad.T).T
-        return mm(grad, right.T)
-
-    @backend.override("right_grad")
-    def right_grad(grad: Any, left: Any, strides: Any) -> Any:
-        if by_columns(left.shape[1], strides):
-            return mm(grad.T, left).T
-        return mm(left.T, grad)
-
-    all_of_them = cublaslt.LinearGradients(gpu)
-
-    def linear_gradients(
-        grad: Any, x: Any, right: Any, wants: tuple[bool, ...]
-    ) -> tuple[Any, Any, Any]:
-        """The gradients of bias, input and weight; one kernel makes bias and weight where it can.
-
-        `right` is the weight's transpose.
-        """
-        if False not in wants:
-            at_once = all_of_them(grad, x, right)
-            if at_once is not None:
-                return at_once
-        to_bias = to_weight = None
-        turned = grad.T
-        if wants[0] and wants[2]:
-            found = cublaslt.product_and_sums(gpu.lt, turned, x)
-            if found is not None:
-                to_weight, to_bias = found
-        if wants[0] and to_bias is None:
-            to_bias = sums(grad, (0,), False, None)
-        if wants[2] and to_weight is None:
-            to_weight = cublaslt.product(gpu.lt, turned, x)
-        to_input = cublaslt.product(gpu.lt, grad, right.T) if wants[1] else None
-        return to_bias, to_input, to_weight
-
-    sums = sum_kernel(gpu, False, reference("sum"))
-    backend.linear_gradients = linear_gradients
-
-    def addmm_pull(node: Any, grad: Any, kept: Any) -> Any:
-        """The gradients of a linear layer; one kernel makes those of weight and bias."""
-        beta, alpha = kept.beta, kept.alpha
-        to_input, to_left, to_right = node._edges
-        fixes = node._fixes
-        if to_input is None or to_right is None or fixes is None or beta != 1 or alpha != 1:
-            return None
-        left = kept.mat1
-        dtype = grad.dtype
-        if fixes[0] != ((grad.shape[1],), dtype) or left.dtype is not dtype or not left.size:
-            return None
-        if dtype not in NAMES or not by_columns(left.shape[1], kept.mat2_strides):
-            return None
-        found = cublaslt.product_and_sums(gpu.lt, grad.T, left)
-        if found is None:
-            return None
-        left_too = None if to_left is None else left_grad(grad, kept.mat2, kept.mat1_strides)
-        return [found[1], left_too, found[0].T]
-
-    backend.pulls["addmm"] = addmm_pull
-
-
-def any_product(gpu: Gpu, other: Any) -> Any:
-    """`matmul` for the forwards of blocks: CuPy's own cannot be captured into a graph."""
-
-    def matmul(a: Any, b: Any, out: Any = None) -> Any:
-        if a.dtype not in NAMES or a.dtype != b.dtype or not a.ndim or not b.ndim:
-            return other(a, b) if out is None else other(a, b, out=out)
-        left = a if a.ndim > 1 else a[None]
-        right = b if b.ndim > 1 else b[:, None]
-        if left.shape[-1] != right.shape[-2]:
-            return other(a, b)  # which complains
-        if left.ndim == right.ndim == 2 and left.size and right.size:
-            found = cublaslt.product(gpu.lt, left, right)
-        else:
-            outer = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-            stacks = [as_stack(gpu.xp, x, outer) for x in (left, right)]
-            found = cublas.stack_product(gpu.blas, *stacks)
-            found = found.reshape(*outer, *found.shape[1:])
-        if a.ndim == 1:
-            found = found[..., 0, :]
-        if b.ndim == 1:
-            found = found[..., 0]
-        if out is None:
-            return found
-        out[...] = found
-        return out
-
-    return matmul
-
-
-def as_stack(xp: Any, x: Any, outer: tuple[int, ...]) -> Any:
-    """An array of matrices as a stack; a single matrix is repeated with stride 0."""
-    size, matrix = math.prod(outer), x.shape[-2:]
-    if x.ndim == 2:
-        return xp.broadcast_to(x, (size, *matrix))
-    return xp.broadcast_to(x, (*outer, *matrix)).reshape(size, *matrix)
-
-
-# ---------------------------------------------------------------------- sums
-
-
-def register_sums(backend: Any, gpu: Gpu, reference: Any) -> None:
-    for name, mean in (("sum", False), ("mean", True)):
-        backend.override(name)(sum_kernel(gpu, mean, reference(name)))
-        whole = f"{name}_all"
-        backend.override(whole)(whole_sum_kernel(gpu, mean, reference(whole)))
-
-
-def sum_kernel(gpu: Gpu, mean: bool, other: Any) -> Any:
-    def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-        if (
-            contiguous_floats(input)
-            and type(dim) is not list
-            and (dtype is None or dtype is input.dtype)
-        ):
-            out = gpu.summed(input, dim, bool(keepdim), mean)
-            if out is not None:
-                return out
-        return other(input, dim, keepdim, dtype)
-
-    return run
-
-
-def whole_sum_kernel(gpu: Gpu, mean: bool, other: Any) -> Any:
-    def run(input: Any, dtype: Any) -> Any:
-        if contiguous_floats(input) and (dtype is None or dtype is input.dtype):
-            out = gpu.summed(input, None, False, mean)
-            if out is not None:
-                return out
-        return other(input, dtype)
-
-    return run

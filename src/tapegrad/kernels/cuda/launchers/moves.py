@@ -6,8 +6,6 @@ What a launch needs besides addresses follows from shapes, strides and dtypes. I
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
 import operator
 import struct
@@ -24,9 +22,6 @@ SOURCE = "moves.cu"
 I64 = np.int64
 U32 = np.uint32
 BLOCK = (256,)
-CASTS = 160  # arrays that are cast at once: 24 bytes each, below the 4 KB that a launch may carry
-CAST_TABLE = np.dtype([(name, np.uint64, (CASTS,)) for name in ("x", "y", "n")])
-CAST_BYTES = np.dtype((np.void, CAST_TABLE.itemsize))
 RANK = 5  # dimensions that a layout may have, after merging
 PARTS = 16  # arrays that are put together at once
 MANY = 1 << 31  # positions are computed with 32 bits
@@ -164,7 +159,7 @@ def filled(steps: Steps) -> Any:
 
 
 def opaque(table: Any) -> Any:
-    """A table as an argument: CuPy asks every time for the fields of one that has some."""
+    """A table as bytes without fields: CuPy would look at the fields in every launch."""
     return table.view(np.dtype((np.void, table.dtype.itemsize)))
 
 
@@ -358,227 +353,3 @@ def widened_at(x: Any, dim: int) -> Piece:
     """An array with a new dimension of size 1."""
     shape, strides = x.shape, x.strides
     return x.data.ptr, (*shape[:dim], 1, *shape[dim:]), (*strides[:dim], 0, *strides[dim:])
-
-
-class CastTogether:
-    """How arrays of some shapes are cast by one launch."""
-
-    def __init__(self, gpu: Any, shapes: tuple[Shape, ...], given: Any, dtype: Any) -> None:
-        words = {"CASTS": 1, "GIVEN_DTYPE": NAMES[given], "LIMIT": CASTS}
-        self.run = gpu.kernel(SOURCE, NAMES[dtype], "cast_together", **words)
-        sizes = [math.prod(shape) for shape in shapes]
-        self.grid = (gpu.fours(max(sizes))[0], len(shapes))
-        # In one piece of memory they are 512 bytes apart at least, as arrays of their own are.
-        bytes_of = [(dtype.itemsize * n + 511) // 512 * 512 for n in sizes]
-        self.places = [0, *itertools.accumulate(bytes_of)]
-        table = np.zeros((), CAST_TABLE)
-        table["n"][: len(shapes)] = sizes
-        self.table: bytes = table.tobytes()
-        self.packer = struct.Struct(f"{len(shapes)}Q")  # addresses
-
-
-def register(backend: Any, gpu: Any, reference: Any) -> None:
-    """Give a backend the ops of this file, and functions for those who have arrays in their hands.
-
-    `add_into`, `copied`, `cast` and `assign` take everything: what has no plan is left to CuPy.
-    """
-    moves = Moves(gpu)
-    register_copies(backend, gpu, moves, reference)
-    register_joins(backend, gpu, moves, reference)
-    runs: dict[Any, Any] = {}
-    add = gpu.xp.add
-
-    def add_into(target: Any, other: Any) -> None:
-        """`target += other`."""
-        dtype = target.dtype
-        same = other.dtype is dtype and target.shape == other.shape and dtype in NAMES
-        if not same or not contiguous(target) or not contiguous(other):
-            add(target, other, out=target, casting="unsafe")
-            return
-        run = runs.get(dtype)
-        if run is None:
-            run = runs[dtype] = gpu.kernel(SOURCE, NAMES[dtype], "accumulate", ACCUMULATE=1)
-        n = target.size
-        if n:
-            run(gpu.fours(n), BLOCK, (target, other, n))
-
-    def copied(x: Any) -> Any:
-        """A contiguous copy."""
-        out = moves.copied(x, x.dtype, "contiguous")
-        return x.copy() if out is None else out
-
-    def assign(target: Any, source: Any) -> None:
-        """`target[...] = source`; the source may be a number."""
-        own = type(source) is type(target) and source.data.mem is not target.data.mem
-        if not own or not moves.write(target, source):
-            target[...] = source
-
-    def casts(arrays: list[Any], dtype: Any, apart: bool) -> list[Any] | None:
-        """As autocast wants all parameters of a model, and the backward pass their gradients."""
-        given = arrays[0].dtype
-        kinds = NAMES.get(given), NAMES.get(dtype)
-        if None in kinds:
-            return None
-        if not all([x.dtype is given and contiguous(x) and x.size for x in arrays]):
-            return None
-        ndarray, alloc = gpu.xp.ndarray, gpu.xp.cuda.alloc
-        made: list[Any] = []
-        for start in range(0, len(arrays), CASTS):
-            some = arrays[start : start + CASTS]
-            shapes = tuple([x.shape for x in some])
-            plan = together_plans.get((shapes, given, dtype))
-            if apart:
-                new = [ndarray(shape, dtype) for shape in shapes]
-            else:
-                memory = alloc(plan.places[-1])
-                pairs = zip(shapes, plan.places, strict=False)
-                new = [ndarray(shape, dtype, memory + place) for shape, place in pairs]
-            table = bytearray(plan.table)  # a copy: another thread may be here too
-            plan.packer.pack_into(table, 0, *[x.data.ptr for x in some])
-            plan.packer.pack_into(table, 8 * CASTS, *[x.data.ptr for x in new])
-            plan.run(plan.grid, BLOCK, (np.ndarray((), CAST_BYTES, table),))
-            made += new
-        return made
-
-    together_plans = Plans(functools.partial(CastTogether, gpu))
-    backend.add_into, backend.copied, backend.assign = add_into, copied, assign
-    backend.casts = casts
-
-
-def register_copies(backend: Any, gpu: Any, moves: Moves, reference: Any) -> None:
-    device_array = gpu.xp.ndarray
-    other_cast, other_clone = reference("cast"), reference("clone")
-
-    @backend.override("cast")
-    def cast(input: Any, dtype: Any) -> Any:
-        if type(input) is device_array:
-            out = moves.copied(input, dtype, "preserve")
-            if out is not None:
-                return out
-        return other_cast(input, dtype)
-
-    @backend.override("clone")
-    def clone(input: Any, format: str) -> Any:
-        if format == "preserve" or format == "contiguous":
-            out = moves.copied(input, input.dtype, format)
-            if out is not None:
-                return out
-        return other_clone(input, format)
-
-    for name in ("view", "reshape_alias", "unsafe_view"):
-        backend.override(name)(view_kernel(reference(name)))
-
-    @backend.override("reshape")
-    def reshape(x: Any, shape: Shape) -> Any:
-        """Of arrays in gradient rules, where a copy is as good as a view."""
-        if not contiguous(x):
-            shape = tuple(shape)
-            if not moves.views.get((x.shape, x.strides, x.itemsize, shape)):
-                dense = moves.copied(x, x.dtype, "contiguous")
-                if dense is not None:
-                    return dense.reshape(shape)
-        return x.reshape(shape)
-
-
-def register_joins(backend: Any, gpu: Any, moves: Moves, reference: Any) -> None:
-    other_cat, other_stack = reference("cat"), reference("stack")
-    other_select, other_slice = reference("select_backward"), reference("slice_backward")
-
-    def alike(arrays: Sequence[Any]) -> bool:
-        dtype = arrays[0].dtype
-        return all([x.dtype is dtype for x in arrays])
-
-    @backend.override("cat")
-    def cat(tensors: Sequence[Any], dim: int) -> Any:
-        if alike(tensors):
-            if len(tensors) > PARTS:  # CuPy would copy a table from the host
-                return cat([cat(group, dim) for group in in_groups(tensors)], dim)
-            pieces = [(x.data.ptr, x.shape, x.strides) for x in tensors if x.size]
-            if 0 < len(pieces) <= PARTS and len(pieces[0][1]) > dim >= 0:
-                out = moves.joined(pieces, tensors[0].dtype, dim)
-                if out is not None:
-                    return out
-        return other_cat(tensors, dim)
-
-    @backend.override("rejoin")
-    def rejoin(parts: Sequence[Any], dim: int) -> Any:
-        whole = seen_as_one(gpu.xp, parts, dim) if alike(parts) else None
-        return cat(parts, dim) if whole is None else whole
-
-    @backend.override("stack")
-    def stack(tensors: Sequence[Any], dim: int) -> Any:
-        if dim >= 0 and alike(tensors):
-            if len(tensors) > PARTS:
-                return cat([stack(group, dim) for group in in_groups(tensors)], dim)
-            pieces = [widened_at(x, dim) for x in tensors]
-            out = moves.joined(pieces, tensors[0].dtype, dim)
-            if out is not None:
-                return out
-        return other_stack(tensors, dim)
-
-    def surrounded(piece: Piece, dtype: Any, shape: Shape, dim: int, start: int) -> Any:
-        """Zeros of a shape with a piece in them, from `start` on."""
-        pieces = [piece]
-        after = shape[dim] - start - piece[1][dim]
-        if start:
-            pieces.insert(0, zeros_piece(shape, dim, start, dtype.itemsize))
-        if after:
-            pieces.append(zeros_piece(shape, dim, after, dtype.itemsize))
-        return moves.joined(pieces, dtype, dim)
-
-    @backend.override("select_backward")
-    def select_backward(input: Any, shape: Shape, dim: int, index: int) -> Any:
-        shape = tuple(shape)
-        if dim >= 0 and 0 <= index < shape[dim] and input.size:
-            out = surrounded(widened_at(input, dim), input.dtype, shape, dim, index)
-            if out is not None:
-                return out
-        return other_select(input, shape, dim, index)
-
-    @backend.override("slice_backward")
-    def slice_backward(input: Any, shape: Shape, dim: int, start: int, end: int, step: int) -> Any:
-        shape = tuple(shape)
-        inside = step == 1 and dim >= 0 and 0 <= start < end <= shape[dim]
-        if inside and input.size and input.shape[dim] == end - start:
-            piece = (input.data.ptr, input.shape, input.strides)
-            out = surrounded(piece, input.dtype, shape, dim, start)
-            if out is not None:
-                return out
-        return other_slice(input, shape, dim, start, end, step)
-
-
-def in_groups(tensors: Sequence[Any]) -> list[Sequence[Any]]:
-    """As many as are put together at once."""
-    return [tensors[i : i + PARTS] for i in range(0, len(tensors), PARTS)]
-
-
-def seen_as_one(xp: Any, parts: Sequence[Any], dim: int) -> Any:
-    """The array that the parts are slices of, one after the other; None if they are not."""
-    first = parts[0]
-    shape, strides, start = first.shape, first.strides, first.data
-    if len(shape) <= dim or strides[dim] <= 0:
-        return None
-    length = 0
-    for x in parts:
-        if x.strides != strides or apart(x.shape, dim) != apart(shape, dim):
-            return None
-        if x.data.mem is not start.mem or x.data.ptr != start.ptr + length * strides[dim]:
-            return None
-        length += x.shape[dim]
-    whole = (*shape[:dim], length, *shape[dim + 1 :])
-    if contiguous_strides(whole, first.dtype.itemsize) != strides:
-        return None
-    return xp.ndarray(whole, first.dtype, start)
-
-
-def view_kernel(other: Any) -> Any:
-    """CuPy's `reshape` where it shows the same memory, and there is only one way to do that."""
-
-    def view(input: Any, shape: Shape) -> Any:
-        if 1 not in input.shape and 1 not in shape and input.size:
-            out = input.reshape(shape)
-            if out.data.ptr == input.data.ptr:
-                return out
-        return other(input, shape)
-
-    return view

@@ -1,5 +1,5 @@
-/* Attention, head by head, in blocks of queries: the scores of a block are made, used and forgotten
-   while they are in the cache. The gradient makes them again. */
+/* Attention, head by head, in blocks of queries: the scores of a block are computed and used while
+   they are in the cache, and never stored as a whole. The gradient computes them again. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,9 @@
    padding and dilation are: output q, counted along rows as wide as those of the layout, is the sum
    over j (channels and taps) of weight[j] * X[offset[j] + q].
 
-   The room of a task is to stay in the cache while all features are made from it; each thread has
-   one. What stands between the outputs of two rows means nothing: either vectors begin with each row,
-   or they go across and those positions are left out again (FLAT). */
+   That room should stay in the cache while all features are computed from it; each thread has one.
+   The positions between the outputs of two rows have no meaning: either vectors begin with each row,
+   or they run across rows, and those positions are dropped afterwards (FLAT). */
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Products of matrices: tiles of the result are summed up in registers, from factors that are read
-   where they lie, or packed into the order in which tiles read them where that would be slow.
+/* Products of matrices: tiles of the result are summed up in registers. Factors are read in place, or
+   packed into the order in which tiles read them where reading in place would be slow.
 
    NumPy's BLAS packs for each call, and once more for every piece of a product that is cut for our
    threads; here one packed matrix serves them all, what is added to a product is added while it is

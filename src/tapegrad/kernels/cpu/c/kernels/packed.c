@@ -1,8 +1,8 @@
-/* Products of small matrices, for kernels that make many of them: what a BLAS does for each call (it
-   copies both matrices into an order of its own, and asks about threads) is done once or not at all.
+/* Products of small matrices, for kernels that compute many of them. A BLAS copies both matrices into
+   its own order in every call, and asks about threads; here that is done once or not at all.
 
    The right matrix is packed: panels of PANEL columns, row after row, the last one filled up with
-   zeros. The left one is read where it lies, turned or not. */
+   zeros. The left one is read in place, transposed or not. */
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Maxima and means of windows of planes. A row of windows is done at once, tap by tap. Every row of
-   windows has elements inside the plane: that is for the caller to see to. */
+/* Maxima and means of windows of planes. A row of windows is done at once, tap by tap. The caller
+   makes sure that every row of windows has elements inside the plane. */
 
 #include <math.h>
 #include <string.h>

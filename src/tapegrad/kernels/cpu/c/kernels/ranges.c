@@ -1,5 +1,5 @@
-/* Numbers at equal distances, rounded as PyTorch's vector loops round them: each vector starts again
-   from its rounded first number, but for what is left of two of them. */
+/* arange and linspace, rounded as PyTorch's vector loops round them: each vector is computed from its
+   own rounded first number; the elements after the last whole pair of vectors one by one. */
 
 #include <math.h>
 

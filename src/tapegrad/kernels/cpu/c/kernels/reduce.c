@@ -1,4 +1,4 @@
-/* Many elements become one, and running sums. */
+/* Reductions (sums, variances …) and running sums. */
 
 #include <math.h>
 

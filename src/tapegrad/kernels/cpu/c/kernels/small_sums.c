@@ -1,5 +1,5 @@
-/* Small sums: of a few numbers, in the order in which NumPy adds them up, the same bits without a ufunc;
-   and over the dimensions that broadcasting has added. Whether indices are in range. */
+/* Small sums without the overhead of a ufunc: of a few numbers, in NumPy's order and so with its
+   bits, and over the dimensions that broadcasting has added. Also checks the range of indices. */
 
 #include "gemm.h"
 #include "kernels.h"

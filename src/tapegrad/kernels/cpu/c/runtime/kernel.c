@@ -1,8 +1,8 @@
 /* Kernel: a C kernel as a Python callable, `kernel(arrays, sizes, numbers)`.
 
-   Arrays are given by their memory alone (None is NULL). What they must be like is for the caller to
-   see to: kernels/cpu/overrides checks dtype, layout and bounds before it calls. Alignment is seen to
-   here, where all arrays pass: elements at addresses that their type may not have are copied. */
+   A kernel gets the memory of its arrays alone (None is NULL). The caller, kernels/cpu/overrides,
+   checks dtype, layout and bounds. Alignment is checked here, for all kernels: an array whose
+   elements are not aligned for their type is copied. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -37,6 +37,11 @@
     X(max_pool2d_f32) X(max_pool2d_f64) X(max_pool2d_back_f32) X(max_pool2d_back_f64)              \
     X(avg_pool2d_f32) X(avg_pool2d_f64) X(avg_pool2d_back_f32) X(avg_pool2d_back_f64)
 
+/* windows.c */
+#define TG_WINDOW_KERNELS(X)                                                                       \
+    X(window_max_f32) X(window_max_f64) X(window_mean_f32) X(window_mean_f64)                      \
+    X(window_mean_back_f32) X(window_mean_back_f64)
+
 /* norms.c: layer norm and rms norm */
 #define TG_NORM_KERNELS(X)                                                                         \
     X(layer_norm_f32) X(layer_norm_f64) X(rms_norm_f32) X(rms_norm_f64) X(norm_back_f32)           \
@@ -55,7 +60,8 @@
     X(spread_f32) X(spread_f64) X(running_f32) X(running_f64) X(recurrence_f32) X(recurrence_f64)
 
 /* extremes.c */
-#define TG_EXTREME_KERNELS(X) X(extremes_f32) X(extremes_f64)
+#define TG_EXTREME_KERNELS(X)                                                                      \
+    X(extremes_f32) X(extremes_f64) X(running_extremes_f32) X(running_extremes_f64)
 
 /* integers.c */
 #define TG_WHOLE_KERNELS(X) X(whole) X(truths) X(convert)
@@ -68,6 +74,9 @@
 
 /* rejection.c */
 #define TG_REJECTION_KERNELS(X) X(poisson) X(binomial) X(gamma)
+
+/* pairs.c */
+#define TG_PAIR_KERNELS(X) X(pairs_f32) X(pairs_f64)
 
 /* ranges.c */
 #define TG_RANGE_KERNELS(X) X(steps_f32) X(steps_f64)
@@ -87,9 +96,11 @@
 
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
-    TG_POOL2D_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X) TG_REDUCE_KERNELS(X)              \
+    TG_POOL2D_KERNELS(X) TG_WINDOW_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X)              \
+    TG_REDUCE_KERNELS(X)                                                                           \
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
-    TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)
+    TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)          \
+    TG_PAIR_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -1,8 +1,8 @@
 /* Which functions run while a call is recorded: a profile function of Python's, in C.
 
    Python calls it for every function, tens of thousands of times in one recording. Nearly all are
-   functions that were seen before, which a look into a table of code objects tells; the rest is
-   for two callbacks in Python. (A callback for every event took 20 to 30 % of a recording.) */
+   functions that were seen before, which are found in a table of code objects; the others go to
+   two callbacks in Python. (A callback for every event took 20 to 30 % of a recording.) */
 
 #include "module.h"
 

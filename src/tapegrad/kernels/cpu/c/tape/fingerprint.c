@@ -1,5 +1,5 @@
-/* Fingerprints of arrays, and memory that is not needed for a while: for compiled steps, which
-   compare what was there with what is there without keeping it twice. */
+/* Fingerprints of arrays, by which compiled steps compare values with earlier ones without a copy;
+   and giving memory that is not needed for a while back to the operating system. */
 
 #include <string.h>
 

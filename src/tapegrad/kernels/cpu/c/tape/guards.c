@@ -1,5 +1,5 @@
-/* What a compiled step takes for granted, looked at before every call. Lists say what it is; that
-   they are lists of such tuples is for the callers to see to, and is looked at here again. */
+/* Guards: the assumptions of a compiled step, checked before every call. They come as lists of
+   tuples from Python, whose types are checked here as well. */
 
 #include "module.h"
 

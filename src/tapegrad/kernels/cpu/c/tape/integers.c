@@ -1,4 +1,4 @@
-/* Whole numbers and truths, for compiled steps: what NumPy does elsewhere, without Python. */
+/* Ops on int64 and bool, which NumPy computes elsewhere: so that a compiled step needs no Python. */
 
 #include "kernels.h"
 

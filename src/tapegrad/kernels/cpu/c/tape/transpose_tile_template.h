@@ -1,4 +1,4 @@
-/* A tile of a copy that turns, for elements as wide as T, of which only the bits count: copies.c. */
+/* A tile of a transposed copy, for elements as wide as T, copied as bits: see copies.c. */
 
 typedef T NAMED(wide) __attribute__((vector_size(32)));
 typedef T NAMED(loose) __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from .core.locks import new_event, new_lock
-from .device import device as device_type
+from tapegrad.core.locks import new_event, new_lock
+from tapegrad.device import device as device_type
 
 __all__ = ["Future", "collect_all", "wait_all"]
 

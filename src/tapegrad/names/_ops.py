@@ -17,19 +17,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tapegrad as tg
-
-from ._library.registry import DEFS, overloads_of
-from ._library.running import bound
-from ._library.running import call as run_custom
-from ._library.schema import FunctionSchema, aten_schema, aten_schemas, parse_schema
-from .api.publish import find, load_family
-from .core.arguments import REDUCTIONS
-from .core.base import TensorBase
-from .core.late_bound import DISPATCHED
-from .core.op import REGISTRY, Op
-from .core.python_dispatch import ACTIVE, pending
-from .core.rule_functions import RECORDED
-from .ops.block.lazy_aten import ATEN
+from tapegrad._library.registry import DEFS, overloads_of
+from tapegrad._library.running import bound
+from tapegrad._library.running import call as run_custom
+from tapegrad._library.schema import FunctionSchema, aten_schema, aten_schemas, parse_schema
+from tapegrad.api.publish import find, load_family
+from tapegrad.core.arguments import REDUCTIONS
+from tapegrad.core.base import TensorBase
+from tapegrad.core.late_bound import DISPATCHED
+from tapegrad.core.op import REGISTRY, Op
+from tapegrad.core.python_dispatch import ACTIVE, pending
+from tapegrad.core.rule_functions import RECORDED
+from tapegrad.ops.block.lazy_aten import ATEN
 
 __all__ = ["OpOverload", "OpOverloadPacket"]
 
@@ -360,7 +359,7 @@ def with_defaults(op: Op) -> Callable[..., Any]:
     schemas = aten_schemas(op.aten.partition(".")[0]) if op.aten else []
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        from ._library.calls import SCHEMA_NAMES
+        from tapegrad._library.calls import SCHEMA_NAMES
 
         if len(args) == len(wanted) and not kwargs:
             return recorded(*map(as_attribute, args))

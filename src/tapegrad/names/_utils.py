@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import tapegrad as tg
-
-from . import dtypes
-from ._serialization.storage_bytes import as_bytes, brief
-from .api.tensor.conversion import TypedStorage, UntypedStorage
-from .core.base import wrap
-from .core.devices import xp_of
-from .core.lazy_conj import with_bits
-from .core.modes import MODES
-from .core.strides import strided
+from tapegrad import dtypes
+from tapegrad._serialization.storage_bytes import brief
+from tapegrad.api.tensor.conversion import TypedStorage, UntypedStorage
+from tapegrad.core.base import wrap
+from tapegrad.core.devices import xp_of
+from tapegrad.core.lazy_conj import with_bits
+from tapegrad.core.modes import MODES
+from tapegrad.core.strides import as_bytes, strided
 
 LIMIT = 2**62
 
@@ -51,7 +50,7 @@ def view_of_storage(storage: Any, dtype: Any, offset: Any, size: Any, stride: An
     root = storage.owner
     if root.dtype is not dtype.np:
         whole = root.nbytes // item * item
-        root = as_bytes(root)[:whole].view(dtype.np)
+        root = as_bytes(xp_of(root), root)[:whole].view(dtype.np)
     if count and (offset + last) * item > root.nbytes:
         raise RuntimeError(
             f"setStorage: sizes {list(sizes)}, strides {list(steps)}, storage offset {offset}, "

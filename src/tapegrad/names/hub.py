@@ -15,8 +15,8 @@ import urllib.request
 from typing import Any
 from urllib.parse import urlparse
 
-from .errors.absent import absent_function
-from .serialization import load as load_file
+from tapegrad.errors.absent import absent_function
+from tapegrad.serialization import load as load_file
 
 __all__ = [
     "download_url_to_file",
@@ -37,7 +37,7 @@ MODULE_HUBCONF = "hubconf.py"
 try:
     from tqdm import tqdm
 except ImportError:
-    from .utils.progress import progress as tqdm  # noqa: F401  libraries import it from here
+    from tapegrad.utils.progress import progress as tqdm  # noqa: F401  libraries import it from here
 
 _hub_dir: str | None = None
 

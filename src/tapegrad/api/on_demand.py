@@ -11,21 +11,23 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from .core.late_bound import DISPATCHED, ON_DEMAND
+from ..core.late_bound import DISPATCHED, ON_DEMAND
+
+PACKAGE = __name__.partition(".")[0]
 
 
 def function(module: str, name: str) -> Callable[..., Any]:
     """A function of a module that is loaded when the function is called."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(module, __package__), name)(*args, **kwargs)
+        return getattr(import_module(module, PACKAGE), name)(*args, **kwargs)
 
     return call
 
 
 def module(name: str) -> Callable[[], Any]:
     """Gives a module, which is loaded when it is asked for."""
-    return lambda: import_module(name, __package__)
+    return lambda: import_module(name, PACKAGE)
 
 
 def fill() -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .api.publish import lazy_space
+from ..api.publish import lazy_space
 
 __getattr__, __dir__, __all__ = lazy_space("masked", globals())

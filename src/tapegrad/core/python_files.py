@@ -12,12 +12,14 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+PACKAGE = __name__.partition(".")[0]
+
 
 class PythonFiles(MetaPathFinder):
     """Finds the modules of this package by their Python files, before anything that is compiled."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if path is None or name.partition(".")[0] != __package__:
+        if path is None or name.partition(".")[0] != PACKAGE:
             return None
         for folder in path:
             file = os.path.join(folder, f"{name.rpartition('.')[2]}.py")
@@ -27,5 +29,5 @@ class PythonFiles(MetaPathFinder):
 
 
 def prefer() -> None:
-    """Import what comes from now on from Python files."""
+    """Make all later imports of this package take Python files."""
     sys.meta_path.insert(0, PythonFiles())
