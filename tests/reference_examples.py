@@ -45,8 +45,9 @@ def needs_gpu(part):
 
 def can_run(part):
     """Whether what the example needs is here."""
-    has_onnx = importlib.util.find_spec("onnx") is not None
-    return not needs_gpu(part) and (has_onnx or examples.ONNX not in part)
+    needed = {"onnx": examples.ONNX, "scipy": examples.SCIPY}
+    absent = [mark for name, mark in needed.items() if importlib.util.find_spec(name) is None]
+    return not needs_gpu(part) and not any([mark in part for mark in absent])
 
 
 def names_of(library):

@@ -132,7 +132,7 @@ class CompressedTensor(OverEntries):
     ) -> OverEntries:
         if layout is sparse_csr or layout is sparse_csc:
             return to_compressed(self, layout is sparse_csr)
-        whole = self._coordinates().coalesce()
+        whole = self._coordinates()
         return whole._with(named(whole._entries, "ToSparseBackward1"))
 
     to_sparse_coo = to_sparse
@@ -313,6 +313,12 @@ def sparse_compressed_tensor(
     start = tg.as_tensor(compressed_indices, device=device).detach()
     inner = tg.as_tensor(plain_indices, device=device).detach()
     entries = tg.as_tensor(values, dtype=dtype, device=device)
+    if start.dim() != inner.dim():
+        names = ("crow", "col") if by_row else ("ccol", "row")
+        raise RuntimeError(
+            f"{names[0]}_indices and {names[1]}_indices dimensionalities must be equal but got "
+            f"{start.dim()} and {inner.dim()}, respectively"
+        )
     if start.dim() != 1 or inner.dim() != 1 or entries.dim() != 1:
         raise NotImplementedError(
             "tapegrad has compressed layouts of matrices only: indices and values of one dimension"
@@ -498,7 +504,7 @@ def mm(a: Any, b: Any, label: str = "MmBackward0") -> Any:
     if isinstance(a, CompressedTensor) and isinstance(b, CompressedTensor):
         return back(functions.sparse_product(a._coordinates(), b._coordinates()), a, "Mm")
     if isinstance(b, CompressedTensor):
-        return named(mm(b.t(), a.t()).t(), label)
+        return named(mm(b.t(), a.t()).t().contiguous(), label)
     return functions.mm(a._coordinates(), b, label=label)
 
 
