@@ -18,8 +18,8 @@ MEANING = {
     "generator": "where random numbers come from; by default the global generator",
     "size": "the shape: numbers, or one sequence of them",
     "shape": "the shape",
-    "layout": "how the elements are kept: `torch.strided`, `torch.sparse_coo`, `torch.sparse_csr` or "
-    "`torch.sparse_csc`; for sparse derivatives their last letters",
+    "layout": "how the elements are kept: `torch.strided`, `torch.sparse_coo`, `torch.sparse_csr` "
+    "or `torch.sparse_csc`; for sparse derivatives the last letters of these",
     "compressed_indices": "`crow_indices` of CSR, `ccol_indices` of CSC",
     "plain_indices": "`col_indices` of CSR, `row_indices` of CSC",
     "is_coalesced": "the indices are known to be sorted and to occur once",

@@ -1,4 +1,4 @@
-"""Matrices in CSR and CSC: parts, printing, conversions, arithmetic, products, gradients, errors."""
+"""Matrices in CSR and CSC: parts, printing, conversions, arithmetic, products, gradients."""
 
 from programs.harness import program
 
