@@ -342,6 +342,8 @@ class Prepared(Module):
         if self.layout == "csc":
             order = self.by_column
             return compressed(self.column_start, rows[order], values[order], shape, False)
+        if values.dtype not in (tg.float32, tg.float64):
+            raise TypeError(f'layout="scipy": SciPy has no sparse matrices of {values.dtype}')
         parts = (values.detach().numpy(), columns.numpy(), self.row_start.numpy())
         return scipy_sparse().csr_array(parts, shape=shape)
 
