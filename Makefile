@@ -21,6 +21,8 @@
 #   make sanitize     the kernels in C under AddressSanitizer and UBSan (GCC, Linux)
 #   make tsan         the same under ThreadSanitizer, with several threads of Python
 #   make fuzz         all that tries to break the library, for FUZZ_SECONDS
+#   make python314    core tests of the source tree on Debian's Python 3.14, where it can be had
+#   make i386         the same on a 32-bit Python;  make arm64  kernels in C, cross-compiled, under QEMU
 #   make wheel        the sdist, and both wheels built from it, in dist/
 #   make clean        remove everything that was made here
 
@@ -50,7 +52,8 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
 .PHONY: help demo test thorough test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
-    bench-pure bench-page bench-zoo survey survey-page libraries libraries-quick sanitize tsan fuzz wheel clean
+    bench-pure bench-page bench-zoo survey survey-page libraries libraries-quick sanitize tsan fuzz wheel clean \
+    python314 i386 arm64
 .DELETE_ON_ERROR:
 
 help:
@@ -183,6 +186,26 @@ tsan: $(VENV)/.tools
 FUZZ_SECONDS ?= 120
 fuzz: $(VENV)/.installed
 	$(VENV)/bin/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
+
+# Pythons of Debian's, unpacked into build/ (exit status 75: they cannot be had here). What depends on
+# the Python and its counts of references is in `compile`; what depends on the size of a pointer, in the
+# operations and what is recorded of PyTorch.
+AWAY = -m pytest -q -p no:cacheprovider -m "not slow and not thorough" $(PYTEST_ARGS)
+CORE_TESTS = tests/test_engine.py tests/test_programs.py tests/test_kept.py
+python314:
+	@PYTHON=$(PYTHON) tools/debian_python.sh build/python3.14 3.14; status=$$?; \
+	  if [ $$status = 75 ]; then echo "skipped: Python 3.14"; exit 0; fi; [ $$status = 0 ] || exit 1; \
+	  PYTHONPATH=src build/python3.14/usr/bin/python3.14 $(AWAY) $(CORE_TESTS) tests/test_compile.py \
+	    tests/test_compile_memory.py tests/test_compile_sound.py tests/test_compile_pieces.py
+
+i386:
+	@PYTHON=$(PYTHON) tools/debian_python.sh build/i386 3.13 i386; status=$$?; \
+	  if [ $$status = 75 ]; then echo "skipped: 32-bit"; exit 0; fi; [ $$status = 0 ] || exit 1; \
+	  PYTHONPATH=src build/i386/usr/bin/python3.13 $(AWAY) $(CORE_TESTS) tests/test_ops.py \
+	    tests/test_special.py tests/test_triangles.py
+
+arm64:
+	PYTHON=$(PYTHON) tools/arm64.sh $(PYTEST_ARGS)
 
 # Both wheels come from the sdist, so that a file which it lacks is noticed.
 wheel: $(VENV)/.tools

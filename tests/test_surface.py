@@ -53,6 +53,11 @@ def test_every_lazy_name_is_there():
             assert getattr(torch, name) is not None
 
 
+def test_private_modules_that_programs_use_are_there_without_an_import():
+    code = "import tapegrad\ntapegrad._utils._flatten_dense_tensors, tapegrad._ops.OpOverload\n"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_method_that_loads_its_family_runs_once():
     """A subclass's own method calls the one of Tensor, which is there only from then on."""
     code = (

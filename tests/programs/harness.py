@@ -13,6 +13,8 @@ import importlib
 import json
 import math
 import pathlib
+import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -181,7 +183,25 @@ def same(a: Any, b: Any, tolerance: float = 2e-6) -> bool:
         tolerance = TOLERANCE.get(dtype, tolerance)
         of_key = {"values": same_complex} if dtype.startswith("torch.complex") else {}
         return a.keys() == b.keys() and all(of_key.get(k, same)(a[k], b[k], tolerance) for k in a)
-    return type(a) is type(b) and a == b
+    return type(a) is type(b) and (a == b or (isinstance(a, str) and as_in_python_311(a) == b))
+
+
+# What newer Pythons say themselves, and what Python 3.11, which made the recordings, says there.
+NEWER_PYTHON = (
+    (r"without an implementation for (abstract method) '(\w+)'$", r"with \1 \2"),
+    ("^missing a required keyword-only argument", "missing a required argument"),
+    ("^division by zero$", "integer division or modulo by zero"),
+    (r"\['forkserver', 'fork', 'spawn'\]", "['fork', 'spawn', 'forkserver']"),
+    (r"OrderedDict\(\{'(\w)': (\w+), '(\w)': (\w+)\}\)", r"OrderedDict([('\1', \2), ('\3', \4)])"),
+)
+
+
+def as_in_python_311(text: str) -> str:
+    if sys.version_info < (3, 12):
+        return text
+    for newer, older in NEWER_PYTHON:
+        text = re.sub(newer, older, text)
+    return text
 
 
 def same_complex(a: Any, b: Any, tolerance: float) -> bool:

@@ -241,7 +241,8 @@ def merged(a: SparseTensor, b: SparseTensor, label: str) -> SparseTensor:
         )
     if not b._nnz() or not a._nnz():
         found = a if not b._nnz() else b
-        return found._with(named(found._entries.clone(), label))
+        # Both: the one without values may require grad too, or have a wider dtype.
+        return found._with(named(tg.cat([a._entries, b._entries]), label))
     if not (a._entries.is_contiguous() and b._entries.is_contiguous()):
         return joined(a, b, label)
     x, y = flat_places(a), flat_places(b)
@@ -332,7 +333,17 @@ def power(a: Any, exponent: Any) -> SparseTensor:
             "dense"
         )
     whole = a.coalesce()
-    return whole._with(whole._entries**exponent)
+    made = whole._entries**exponent
+    if made.dtype != a.dtype:
+        raise RuntimeError(
+            f"result type {made.dtype.scalar_type} can't be cast to the desired output type "
+            f"{a.dtype.scalar_type}"
+        )
+    return whole._with(made)
+
+
+def square(a: Any) -> SparseTensor:
+    return power(a, 2)
 
 
 def floor_divide(a: Any, b: Any) -> SparseTensor:
@@ -552,6 +563,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: pointwise(name) for name in POINTWISE.split()},
     "matmul": matmul,
     "smm": smm,
+    "square": square,
     "sspaddmm": sspaddmm,
 }
 

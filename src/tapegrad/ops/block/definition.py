@@ -40,6 +40,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...core.dispatch import apply, binary, unary
 from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Facts, Op, Rule
 from ...core.rule_functions import RAW, RECORDED
@@ -110,6 +112,7 @@ class Block(Public):
 
     dtype = AS_IS
     several = False  # the number of outputs depends on the arguments (split, unbind)
+    positions: tuple[int, ...] = ()  # outputs that are indices or counts: always int64
 
     # Batches (batching.py).
     dims: tuple[str, ...] = ()  # attributes that are dimensions: vmap shifts them by one
@@ -187,6 +190,8 @@ def op(block: type[Block]) -> Op:
     record.doc = block.__doc__ or ""
     record.home = block.__module__
     forward = block.fwd if hasattr(block, "fwd") else on_copy(block)
+    if block.positions and np.intp is not np.int64:
+        forward = with_long(forward, block.positions)
     record.width = 0 if record.variadic else len(record.tensors)
     if block.several:
         record.outs = ()
@@ -234,6 +239,21 @@ def on_copy(block: type[Block]) -> Callable[..., Any]:
             out = xp.array(input, order=order, copy=True)
         change(xp, out, *others)
         return out
+
+    return fwd
+
+
+def with_long(forward: Callable[..., Any], positions: tuple[int, ...]) -> Callable[..., Any]:
+    """`fwd` for a processor of 32 bits, where NumPy's own indices and counts are int32."""
+
+    @functools.wraps(forward)
+    def fwd(*args: Any) -> Any:
+        outs = forward(*args)
+        if not isinstance(outs, tuple):
+            return outs.astype(np.int64, copy=False)
+        return tuple(
+            [x.astype(np.int64, copy=False) if i in positions else x for i, x in enumerate(outs)]
+        )
 
     return fwd
 

@@ -32,6 +32,8 @@ class Index:
 
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
+        if not isinstance(values, np.ndarray) and self.values.dtype == np.intp:
+            self.values = self.values.astype(np.int64)
 
     def array(self, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         return self.values.copy()

@@ -530,7 +530,7 @@ def multinomial(stream: Stream, probs: Array, n: int, replacement: bool = False)
         if is_half(race.dtype):
             race = race.astype(np.float32)
         out = largest(race, n)
-    return np.ascontiguousarray(out).reshape(*probs.shape[:-1], n)
+    return np.ascontiguousarray(out, I64).reshape(*probs.shape[:-1], n)
 
 
 def largest(x: Array, n: int) -> Array:

@@ -445,6 +445,7 @@ class Nonzero(Block):
     unbatchable = "how many elements are not zero depends on the data"
     dynamic_shape = True
     undifferentiable = "the results are indices"
+    positions = (0,)
 
     def fwd(xp, input):
         if not input.ndim:
@@ -465,7 +466,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """
     if as_tuple:
         x = input._array
-        return tuple([wrap(i.copy()) for i in (x if x.ndim else x.reshape(1)).nonzero()])
+        return tuple([wrap(i.astype(np.int64)) for i in (x if x.ndim else x.reshape(1)).nonzero()])
     return apply(Nonzero, (input,))
 
 

@@ -192,6 +192,7 @@ class LinalgLstsq(Block):
     tensors = ("input", "b")
     outs = ("solution", "residuals", "rank", "singular_values")
     plain_outs = (2, 3)
+    positions = (2,)
     result = LstsqResult
     wirtinger = True
     partial = True

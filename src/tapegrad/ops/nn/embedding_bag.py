@@ -60,7 +60,7 @@ class EmbeddingBag(Block):
     tensors = ("weight", "indices", "offsets", "sample_weights")
     plain_tensors = ("indices", "offsets")
     outs = ("out", "bag_of", "sizes", "rows")
-    plain_outs = (1, 2, 3)
+    plain_outs = positions = (1, 2, 3)
     public = False
 
     def fwd(
@@ -80,6 +80,7 @@ class EmbeddingBag(Block):
             return bags_on_device(
                 xp, weight, indices, offsets, sample_weights, mode, padding_idx, entries
             )
+        offsets = offsets.astype(np.intp, copy=False)
         ends = xp.append(offsets[1:], indices.shape[0])
         bag_of = xp.repeat(xp.arange(bags), ends - offsets)
         kept = counting(indices, padding_idx, weight.shape[0] // entries)

@@ -116,7 +116,7 @@ class ExtremumAlong(Block):
 
     public = False
     outs = ("values", "indices")
-    plain_outs = (1,)
+    plain_outs = positions = (1,)
     dims = ("dim",)
 
     def d_input(F, grad, indices, input_shape, dim, keepdim):
@@ -377,6 +377,7 @@ class WhereExtremum(Block):
 
     out_dtype = OUT_EXACT
     undifferentiable = "the results are indices"
+    positions = (0,)
     samples = ARG_CASES
 
 

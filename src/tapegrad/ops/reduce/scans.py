@@ -189,7 +189,7 @@ class CumExtremum(Block):
     """Running extrema and where they were last reached; that place gets the gradient."""
 
     outs = ("values", "indices")
-    plain_outs = (1,)
+    plain_outs = positions = (1,)
     samples = SCAN_CASES
     dims = ("dim",)
 

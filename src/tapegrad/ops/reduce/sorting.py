@@ -64,7 +64,7 @@ def like_input(xp: Any, out: Any, input: Any) -> Any:
 class Sorting(Block):
     outs = ("values", "indices")
     result = SortResult
-    plain_outs = (1,)
+    plain_outs = positions = (1,)
     public = False
     dims = ("dim",)
 
@@ -159,7 +159,7 @@ class Topk(Block):
 
     outs = ("values", "indices")
     result = TopkResult
-    plain_outs = (1,)
+    plain_outs = positions = (1,)
     out_dtype = OUT_EXACT
     samples = [
         Case(Draw(5), 2),
@@ -219,7 +219,7 @@ class Distinct(Block):
     """Values that are there once, where they went, and how many there were of each."""
 
     outs = ("out", "inverse", "counts")
-    plain_outs = (1, 2)
+    plain_outs = positions = (1, 2)
     public = False
     unbatchable = "how many distinct values there are depends on the data"
     dynamic_shape = True
@@ -600,7 +600,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     check_classes(input, num_classes)
     if is_recorded():
         return places_of(input, num_classes)
-    return wrap((x[..., None] == xp.arange(num_classes)).astype(np.int64))
+    return wrap((x[..., None] == xp.arange(num_classes)).astype(np.int64, order="C"))
 
 
 @looks_at_values

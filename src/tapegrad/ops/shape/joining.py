@@ -422,7 +422,7 @@ def repeated(times: Any, size: int, output_size: int | None) -> Any:
     """The numbers up to `size`, each as often as `times` says; on meta, as many as are to be."""
     if type(times) is STATE.meta_type:
         return np.zeros(output_size or 0, times.dtype)
-    places = np.repeat(np.arange(size), checked_repeats(times))
+    places = np.repeat(np.arange(size, dtype=np.int64), checked_repeats(times))
     if output_size is not None and output_size != len(places):
         raise RuntimeError("allocated size does not match required size")
     return places
@@ -440,7 +440,7 @@ def checked_repeats(times: Any) -> Any:
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{name}'")
     if times.size and times.min() < 0:
         raise RuntimeError("repeats can not be negative")
-    return times
+    return times.astype(np.intp, copy=False)
 
 
 # ---------------------------------------------------------------------- moving
@@ -530,6 +530,10 @@ class Roll(LinearMove):
     ]
 
     def fwd(xp, input, shifts, dims):
+        if dims is not None and images_by_pixel([input]):
+            moved = xp.moveaxis(input, 1, -1)
+            to = {1: input.ndim - 1, **{d: d - 1 for d in range(2, input.ndim)}}
+            return xp.moveaxis(xp.roll(moved, shifts, [to.get(d, d) for d in dims]), -1, 1)
         return xp.roll(xp.ascontiguousarray(input).reshape(input.shape), shifts, dims)
 
     def d_input(F, grad, shifts, dims):
