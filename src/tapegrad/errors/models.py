@@ -115,7 +115,7 @@ def explain_loss_made_with_tensors(error: Exception, loss: Any = None) -> None:
     """`nn.MSELoss(output, target)`: a loss is a module, which is made first and then called."""
     name = "MSELoss" if loss is None else loss.__name__
     used = () if loss is None else loss.forward.__code__.co_names
-    function = next((n for n in used if n.islower() and n != "reduction"), "mse_loss")
+    functions = [n for n in used if n.islower() and n != "reduction"]
     error.args = (str(error).splitlines()[0],)  # what was said about truth values is no help here
     attach(
         error,
@@ -124,7 +124,7 @@ def explain_loss_made_with_tensors(error: Exception, loss: Any = None) -> None:
         causes=[("noticed", "at", here())],
         fixes=[
             f"make the loss, then call it: nn.{name}()(output, target)",
-            f"use the function: nn.functional.{function}(output, target)",
+            *[f"use the function: nn.functional.{f}(output, target)" for f in functions[:1]],
         ],
     )
 
