@@ -606,3 +606,25 @@ def row_sums(made: Any) -> Any:
     made[0] -= 1
     made[-1] -= 1
     return made
+
+
+def test_indices_of_a_compressed_matrix_that_are_written_are_seen():
+    matrix = torch.sparse_csr_tensor([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0])
+    other = matrix * 2
+    assert (matrix @ torch.tensor([1.0, 0.0, 0.0])).tolist() == [1.0, 0.0]
+    matrix.col_indices()[0] = 1
+    assert (matrix @ torch.tensor([1.0, 0.0, 0.0])).tolist() == [0.0, 0.0]
+    assert (other @ torch.tensor([0.0, 1.0, 0.0])).tolist() == [2.0, 6.0]
+    matrix.col_indices()[0] = 3
+    with pytest.raises(RuntimeError, match="0 <= col_indices < ncols"):
+        matrix @ torch.ones(3)
+
+
+def test_a_prepared_matrix_multiplies_as_the_jacobian():
+    x = torch.rand(9, dtype=torch.float64)
+    for layout in ("csr", "csc"):
+        prepared = func.jacobian(second_difference, sparse=True, layout=layout).prepare(x)
+        for y in (x, x * 2):
+            want = func.jacrev(second_difference)(y) @ x
+            torch.testing.assert_close(prepared(y) @ x, want)
+            torch.testing.assert_close(prepared(y).t() @ x, func.vjp(second_difference, y)[1](x)[0])
