@@ -39,6 +39,7 @@ MYPYC_MODULES = [
     "src/tapegrad/core/transforms/batched.py",
     "src/tapegrad/core/transforms/dual.py",
     "src/tapegrad/core/transforms/opening.py",
+    "src/tapegrad/core/transforms/series.py",
     "src/tapegrad/core/promote.py",
     "src/tapegrad/core/tensor_lists.py",
     "src/tapegrad/core/node.py",

@@ -266,7 +266,10 @@ class Survey:
             agree = False
         if not agree:
             self.different.append(label)
-        best = race(theirs, ours, self.turns, self.turn)
+        try:
+            best = race(theirs, ours, self.turns, self.turn)
+        except (RuntimeError, MemoryError):
+            return  # no memory left for it
         if max(best) > TOO_SLOW:
             self.slow.add((name, passes))
         self.rows.append(Row(name, family, size, passes, kind, *best))

@@ -547,6 +547,41 @@ def test_check_remarks(tmp_path: Path) -> None:
     assert data["companions"][0]["uses"][0]["line"] == 2
 
 
+def test_check_notices_methods_of_tensors_that_are_missing() -> None:
+    source = """\
+        import torch
+        x = torch.ones(2)
+        x.to_sparse_csr().sum()
+        x.sum().to_mkldnn()
+        x.index
+        try:
+            x.dequantize()
+        except AttributeError:
+            pass
+        """
+    uses = [u for u in check.scan(textwrap.dedent(source), "x.py") if check.missing_part(u.name)]
+    assert [(use.name.rpartition(".")[2], use.line, use.guarded) for use in uses] == [
+        ("to_sparse_csr", 3, False),
+        ("to_mkldnn", 4, False),
+        ("dequantize", 7, True),
+    ]
+    assert not [name for name in check.absent_methods() if hasattr(tapegrad.Tensor, name)]
+
+
+def test_check_names_packages_that_are_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    monkeypatch.delitem(sys.modules, "tapegrad.utils.tensorboard", raising=False)
+    check._look_up.cache_clear()
+    write(tmp_path, "train.py", "from torch.utils.tensorboard import SummaryWriter\n")
+    found = check.check_files([str(tmp_path / "train.py")])
+    check._look_up.cache_clear()
+    assert [*found.uninstalled] == ["tensorboard"] and not found.missing
+    assert "tensorboard: pip install tensorboard" in check.to_text(found)
+    assert json.loads(check.to_json(found))["uninstalled"][0]["uses"][0]["line"] == 1
+
+
 def test_what_is_remarked_on_is_there() -> None:
     assert [name for name in remarks.IDLE if check.missing_part(name) is not None] == []
     assert "torchvision" not in remarks.NEED_PYTORCH  # whose ops are answered

@@ -129,7 +129,7 @@ ABSENT = {  # reasons of absent_names.txt, as pages for people say them
     "quantisation": "quantisation",
     "nested tensors": "nested tensors",
     "masked tensors": "masked tensors",
-    "sparse tensors other than COO": "COO",
+    "sparse tensors in blocks": "COO",
     "data pipes": "data pipes",
     "complex32, which NumPy does not have": "complex32",
 }

@@ -355,3 +355,18 @@ def test_comparisons_in_place_give_zero_gradients():
     a.sum().backward()
     same(x.grad, [0.0, 0.0])
     same(y.grad, [0.0, 0.0])
+
+
+def test_refusals_of_bool_sums_and_of_numbers_as_images():
+    t = torch.ones(2, dtype=torch.bool)
+    for call, name in [(t.cumsum_, "cumsum"), (t.cumprod_, "cumprod")]:
+        with pytest.raises(NotImplementedError, match=f'"{name}_out_cpu" not implemented for'):
+            call(0)
+    with pytest.raises(IndexError, match="Dimension specified as -3 but tensor has no dimensions"):
+        torch.nn.functional.avg_pool2d(torch.tensor(1.0), 1)
+
+
+def test_powers_of_complex_exponents_under_anomaly_detection():
+    base, exponent = torch.tensor([2.0, 0.0]), torch.tensor([1 + 1j, 0])
+    with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
+        assert base.pow(exponent).isnan().tolist() == [False, True]

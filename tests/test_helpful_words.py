@@ -26,16 +26,24 @@ def test_sizes_that_differ_are_named_with_the_keys_to_leave_out():
     )
 
 
-@pytest.mark.parametrize("loss", [nn.CrossEntropyLoss, nn.MSELoss])
-def test_a_loss_that_is_made_with_its_arguments(loss):
+@pytest.mark.parametrize(
+    ("loss", "function"),
+    [
+        (nn.CrossEntropyLoss, "cross_entropy"),
+        (nn.MSELoss, "mse_loss"),
+        (nn.BCEWithLogitsLoss, "binary_cross_entropy_with_logits"),
+    ],
+)
+def test_a_loss_that_is_made_with_its_arguments(loss, function):
     out = torch.ones(4, 3)
     with pytest.raises(RuntimeError) as error:
         loss(out, torch.zeros(4, 3))
     said(
         error,
         "Boolean value of Tensor with more than one value is ambiguous",
-        "make the loss, then call it: nn.MSELoss()(output, target)",
+        f"make the loss, then call it: nn.{loss.__name__}()(output, target)",
     )
+    assert f"use the function: nn.functional.{function}(output, target)" in str(error.value)
     assert ".any()" not in str(error.value)
 
 

@@ -3,6 +3,8 @@
 The expected values and classes are PyTorch 2.13's answers to the same calls.
 """
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -436,3 +438,95 @@ def test_no_output_is_written_when_another_one_is_refused():
 def test_shared_memory_of_an_expanded_tensor_has_its_strides():
     shared = torch.arange(3.0).expand(2, 3).share_memory_()
     assert shared.stride() == (0, 1) and shared.tolist() == [[0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("dtype", [object, np.longdouble, "M8[s]"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda a: torch.ones(1) + a,
+        lambda a: torch.arange(3)[a],
+        lambda a: torch.arange(3).index_put_((torch.tensor([0]),), torch.tensor(1))[a],
+        lambda a: torch.arange(3).__setitem__(a, 1),
+    ],
+)
+def test_no_tensor_of_what_has_no_dtype(use, dtype):
+    with pytest.raises(TypeError):
+        use(np.zeros(1, dtype))
+
+
+def test_truth_values_of_numpy_are_floats_and_dates_are_no_numbers():
+    yes = np.bool_(1)
+    assert (torch.arange(3) * yes).dtype == torch.float32
+    assert (torch.ones(2) - yes).tolist() == [0, 0]
+    assert (torch.ones(1) + np.longdouble(2)).dtype == torch.float32
+    with pytest.raises(TypeError):
+        torch.ones(1) + np.timedelta64(1, "ns")
+    assert (torch.ones(1) == np.str_("a")) is False
+
+
+@pytest.mark.parametrize(
+    "index, kind, begins",
+    [
+        ([1, 2 + 3j], TypeError, "'complex' object cannot be interpreted as an integer"),
+        ([float("nan")], RuntimeError, "value cannot be converted to type int64 without overflow"),
+        ([2**63], ValueError, "Overflow when unpacking long long"),
+        ([1, object()], RuntimeError, "Could not infer dtype of object"),
+        ([[1, [2]]], TypeError, "'list' object cannot be interpreted as an integer"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+def test_lists_as_indices(index, kind, begins):
+    with pytest.raises(kind) as caught:
+        torch.arange(6).view(2, 3)[index]
+    assert str(caught.value).startswith(begins)
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+def test_a_list_in_itself_is_no_index():
+    items: list = []
+    items.append(items)
+    with pytest.raises(ValueError, match="too many dimensions 'list'"):
+        torch.arange(3)[items]
+
+
+def test_references_to_python_objects_are_no_bytes():
+    with pytest.raises(ValueError, match="holds Python objects"):
+        torch.frombuffer(np.array([None]), dtype=torch.uint8)
+
+
+class Answers:
+    """No tensor, but one that says what an operator beside a tensor gives."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return function.__name__, len(args)
+
+
+class Asked(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+REFLECTED = "sub truediv floordiv mod pow matmul lshift rshift".split()
+
+
+@pytest.mark.parametrize("name", REFLECTED)
+def test_an_operand_on_the_left_that_answers_itself(name):
+    found, arguments = getattr(operator, name)(Answers(), torch.ones(2, 2))
+    assert (found.strip("_").removeprefix("r"), arguments) == (name, 2)
+
+
+def test_operators_that_write_ask_about_the_write():
+    x = torch.ones(2, dtype=torch.int64)
+    for name in ("add", "sub", "mul", "pow"):
+        assert getattr(operator, f"i{name}")(x, Answers()) == (f"{name}_", 2)
+
+
+@pytest.mark.parametrize("name", [n for n in REFLECTED if n != "matmul"])
+def test_a_number_on_the_left_of_a_class_that_is_asked(name):
+    plain = torch.tensor([1, 2, 3])
+    found = getattr(operator, name)(7, plain.as_subclass(Asked))
+    assert type(found) is Asked
+    assert found.tolist() == getattr(operator, name)(7, plain).tolist()

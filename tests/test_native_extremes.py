@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import tapegrad as torch
+from tapegrad.core.op import REGISTRY
+from tapegrad.kernels.backend import NUMPY
+from tapegrad.kernels.cpu import KERNELS
+from tapegrad.kernels.cpu.backend import HOST
 
 
 def drawn(rng: Any, dtype: Any) -> Any:
@@ -49,3 +53,16 @@ def test_the_other_way_round() -> None:
     for a in (rng.random((7, 5)).T, rng.random((200, 300)), rng.random((9, 8))[::2, ::-1]):
         t = torch.from_numpy(a.copy()) if a.strides[-1] < 0 else torch.from_numpy(a)
         assert same(t.max(1).indices, a.argmax(1)) and same(t.amin(0), a.min(0))
+
+
+@pytest.mark.skipif(KERNELS is None, reason="the native kernels are not built")
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_running_extremes(name: str) -> None:
+    op = REGISTRY[name]
+    ours, reference = HOST.kernel(op), NUMPY.kernel(op)
+    for seed in range(30):
+        a = drawn(np.random.default_rng(seed), (np.float32, np.float64)[seed % 2])
+        for d in range(a.ndim):
+            for found, expected in zip(ours(a, d), reference(a, d), strict=True):
+                np.testing.assert_array_equal(found, expected)
+                assert found.dtype == expected.dtype

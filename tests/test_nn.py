@@ -603,3 +603,24 @@ def test_dropout_refuses_other_probabilities_and_inputs_by_name():
             nn.functional.dropout(x, p)
     with pytest.raises(TypeError, match=r"argument 'input' \(position 1\) must be Tensor, not li"):
         nn.functional.dropout([1.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "argument"),
+    [
+        ("conv2d", (torch.ones(1, 1, 2, 2),), "stride"),
+        ("conv2d", (torch.ones(1, 1, 2, 2),), "padding"),
+        ("max_pool2d", (2,), "stride"),
+        ("avg_pool2d", (2,), "stride"),
+    ],
+)
+def test_lists_of_sizes_are_read_at_every_call(name, args, argument):
+    """What was checked once is remembered, but a list may be another one by then."""
+    function, x, sizes = getattr(nn.functional, name), torch.ones(1, 1, 6, 6), [1, 1]
+    for change in (1, 0, 1):
+        sizes[0] = change + (argument == "stride")
+        first = function(x, *args, **{argument: sizes})
+        assert first.shape == function(x, *args, **{argument: tuple(sizes)}).shape
+        again = tuple(sizes)
+        for _ in range(2):
+            assert function(x, *args, **{argument: again}).shape == first.shape

@@ -42,6 +42,16 @@ def test_tools_name_the_cell(cells):
     assert "In [4], line 4" in repr(found)
     graph = diagnose.graph(cells["y"])
     assert "In [4], line 3" in graph.text() and "In [4], line 3" in graph.svg()
+    assert '"file":"In [4]","line":3' in graph.html() and "ipykernel" not in graph.html()
+    exec(compile("\nz = (x * 3).sum()", "/tmp/ipykernel_7/123.py", "exec"), cells)
+    assert '"file":"In [4]","line":2' in diagnose.trace_backward(cells["z"]).html()
+
+
+def test_explanations_name_the_cell(cells):
+    with pytest.raises(RuntimeError) as caught:
+        cells["y"].sum().backward()
+    said = str(diagnose.explain(caught.value))
+    assert "\n  In [4]\n" in said and "\n  /tmp" not in said
 
 
 def test_what_a_cell_showed_has_its_own_name(cells):

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import tapegrad as torch
+
 PROGRAM = """
 import sys
 seen = set()
@@ -73,3 +75,27 @@ def test_an_op_and_a_pass_go_through_few_functions_and_files():
     most = [(9, 4, 4), (14, 5, 7), (49, 13, 37)]  # of x * w, of .sum() and of .backward()
     for walk, limit in zip(found, most, strict=True):
         assert all(a <= b for a, b in zip(walk, limit, strict=True)), found
+
+
+def test_a_slow_build_says_how_it_gets_fast(monkeypatch, capsys):
+    """Where no compiler was found: in `info`, and once at a terminal that trains; not in pipes."""
+    from tapegrad.kernels import cpu
+
+    weights = [torch.ones(2, requires_grad=True)]
+    monkeypatch.setattr(cpu, "REASON", "not built")
+    monkeypatch.delenv("TAPEGRAD_PURE", raising=False)
+    monkeypatch.setattr(cpu.Note, "due", True)
+    torch.optim.SGD(weights, lr=0.1)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(cpu.Note, "due", True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    torch.optim.SGD(weights, lr=0.1)
+    torch.optim.Adam(weights)
+    said = capsys.readouterr().err
+    assert said.count("tapegrad: this is the pure Python build") == 1 and "pip install" in said
+    assert "Note: this is the pure" in torch.__config__.show()
+    monkeypatch.setenv("TAPEGRAD_PURE", "1")  # it was asked for
+    assert "Note" not in torch.__config__.show()
+    monkeypatch.delenv("TAPEGRAD_PURE")
+    monkeypatch.setattr(cpu, "REASON", "")
+    assert "Note" not in torch.__config__.show()

@@ -53,6 +53,17 @@ def test_every_lazy_name_is_there():
             assert getattr(torch, name) is not None
 
 
+def test_private_modules_that_programs_use_are_there_without_an_import():
+    code = "import tapegrad\ntapegrad._utils._flatten_dense_tensors, tapegrad._ops.OpOverload\n"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    tensors = [torch.arange(4.0).view(2, 2), torch.zeros(0, 3), torch.ones(2)]
+    flat = torch._utils._flatten_dense_tensors(tensors)
+    assert flat.tolist() == [0, 1, 2, 3, 1, 1]
+    parts = torch._utils._unflatten_dense_tensors(flat, tensors)
+    assert [tuple(t.shape) for t in parts] == [(2, 2), (0, 3), (2,)]
+    assert parts[0]._is_view() and torch.equal(parts[0], tensors[0])
+
+
 def test_a_method_that_loads_its_family_runs_once():
     """A subclass's own method calls the one of Tensor, which is there only from then on."""
     code = (
@@ -357,7 +368,7 @@ def test_text():
     "path, why, instead",
     [
         ("nested", "nested tensors", "one padded tensor with a mask"),
-        ("sparse_csr_tensor", "sparse tensors other than COO", "torch.sparse_coo_tensor"),
+        ("sparse_bsr_tensor", "sparse tensors in blocks", "torch.sparse_csr_tensor"),
         ("quantize_per_tensor", "quantisation", "python -m tapegrad check"),
         ("optim.swap_in_optimizer_params_and_state", "not yet", "python -m tapegrad check"),
     ],

@@ -81,10 +81,7 @@ REASONS = {
     "complex32, which NumPy does not have": "*.chalf torch.complex32",
     "nested tensors": "torch.nested torch.nested.* torch.jagged *.to_padded_tensor",
     "masked tensors": "torch.masked.*",
-    "sparse tensors other than COO": """
-        *sparse_csr* *sparse_csc* *sparse_bsr* *sparse_bsc* *compressed* *row_indices* *col_indices*
-        *.spsolve *.sampled_addmm
-    """,
+    "sparse tensors in blocks": "*sparse_bsr* *sparse_bsc*",
     "data pipes": """
         *DataPipe *datapipe* *.DataChunk *.argument_validation *.runtime_validation* *.graph
         *.graph_settings *.non_deterministic

@@ -24,17 +24,17 @@ HEADING = re.compile(r"<h1>(.*?)<a class=\"headerlink\"", re.S)
 PERMALINK = re.compile(r'<a class="headerlink" href="#torch[^"]*"[^>]*>[^<]*</a>')
 OWN_LINK = re.compile(r'href="#(torch\.[\w.]+)"')  # to another entry of the same part
 LINK = re.compile(r'href="((?:\.\./)*(?:reference/)?[\w.-]+\.html)#(torch\.[\w.]+)"')
+OF_THE_SOURCE = re.compile(r'<div class="(?:view-this|edit-this)-page">.*?</div>', re.S)
+TOC = re.compile(r'<div class="toc-sticky.*?(?=</aside>)', re.S)
 # What leads to the neighbours of a page, to its source and to its sections is not that of a name.
-AROUND = [
-    (re.compile(r'<div class="related-pages">.*?</div>\s*(?=<div class="bottom)', re.S), ""),
-    (re.compile(r'<div class="view-this-page">.*?</div>', re.S), ""),
-    (re.compile(r'<div class="edit-this-page">.*?</div>', re.S), ""),
-    (re.compile(r'<div class="toc-sticky.*?(?=</aside>)', re.S), ""),
-    (re.compile(r'<link rel="(?:next|prev)"[^>]*>'), ""),
-    (re.compile(r'<label class="toc-overlay-icon toc-content-icon".*?</label>', re.S), ""),
-    (re.compile(r'<label class="toc-overlay-icon toc-header-icon".*?</label>', re.S), ""),
-    (re.compile(r'<aside class="toc-drawer">'), '<aside class="toc-drawer no-toc">'),
-]  # fmt: skip
+NOT_OF_A_NAME = [
+    re.compile(r'<div class="related-pages">.*?</div>\s*(?=<div class="bottom)', re.S),
+    re.compile(r'<link rel="(?:next|prev)"[^>]*>'),
+    re.compile(r'<label class="toc-overlay-icon toc-(?:content|header)-icon".*?</label>', re.S),
+    OF_THE_SOURCE,
+    TOC,
+]
+EMPTY_DRAWER = ('<aside class="toc-drawer">', '<aside class="toc-drawer no-toc">')
 # An address with the place of a name leads to the row of the table: go on to the name's page.
 SEND_ON = (
     "<script>const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));"
@@ -141,8 +141,9 @@ def move_entries(folder: pathlib.Path) -> dict[tuple[str, str], str]:
         heading = HEADING.search(kept[0])
         title = heading[1] if heading else path.stem
         shell = "".join(kept)
-        for pattern, replacement in AROUND:
-            shell = pattern.sub(replacement, shell)
+        for pattern in NOT_OF_A_NAME:
+            shell = pattern.sub("", shell)
+        shell = shell.replace(*EMPTY_DRAWER)
         for i, entry in enumerate(entries):
             around = (
                 files[entries[i - 1].name] if i else "",
@@ -152,15 +153,16 @@ def move_entries(folder: pathlib.Path) -> dict[tuple[str, str], str]:
             (folder / files[entry.name]).write_text(text, encoding="utf-8")
             places[path.name, entry.name] = files[entry.name]
         left = kept[0] + table(entries, files) + SEND_ON + "".join(kept[1:])
-        left = AROUND[3][0].sub("", left)  # "On this page" would be the table once more
-        path.write_text(left.replace(*AROUND_DRAWER), encoding="utf-8")
+        left = TOC.sub("", left)  # "On this page" would be the table once more
+        path.write_text(left.replace(*EMPTY_DRAWER), encoding="utf-8")
+    for path in folder.glob("*.html"):  # their Markdown is not in the repository
+        text = path.read_text(encoding="utf-8")
+        if (made := OF_THE_SOURCE.sub("", text)) != text:
+            path.write_text(made, encoding="utf-8")
     for path in folder.glob("torch.*.html"):
         if path.name not in places.values():
             path.unlink()  # a name that is gone
     return places
-
-
-AROUND_DRAWER = ('<aside class="toc-drawer">', '<aside class="toc-drawer no-toc">')
 
 
 def rewrite_links(site: pathlib.Path, places: dict[tuple[str, str], str]) -> None:

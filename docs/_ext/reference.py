@@ -339,15 +339,14 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
 def of_op(name: str) -> list[str]:
     """What the block says about derivatives."""
     from tapegrad.core.op import REGISTRY
-
-    sys.path.insert(0, str(ROOT / "tools"))
-    import operators_page
+    from tapegrad.diagnose.formulas import rule_text
 
     op = REGISTRY.get(name)
     if op is None or not op.differentiable:
         return []
-    rules = operators_page.gradients(op)
-    return [f"**Gradient** (`{op.node_name}`): {rules}", ""]
+    rules = [rule_text(op, i) for i in range(1 if op.variadic else len(op.tensors))]
+    told = [f"- `{rule}`" for rule in rules if rule]
+    return [f"**Gradient** (`{op.node_name}`)", "", *told, ""] if told else []
 
 
 def shapes_of(value: Any, doc: str) -> list[str]:

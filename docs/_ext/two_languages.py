@@ -49,6 +49,8 @@ MENU = {
     "Performance": "性能",
     "Compiled training steps": "编译训练步骤",
     "Higher derivatives": "高阶导数",
+    "Solutions of equations": "方程的解",
+    "Samples and curvature": "样本与曲率",
     "Distributed training": "分布式训练",
     "Packages made for PyTorch": "为 PyTorch 写的包",
     "Saving, loading, exchange": "保存、读取、交换",
@@ -60,6 +62,7 @@ MENU = {
     "Operators": "运算一览",
     "Parity with PyTorch": "与 PyTorch 的一致程度",
     "What was tried to break it": "怎样试图弄坏它",
+    "What you can rely on": "可以指望什么",
     "Notes": "内部笔记",
     "How the project is made and decided": "项目如何开发和决策",
 }
@@ -115,6 +118,10 @@ def add_language(app: Sphinx, name: str, template: str, context: dict[str, Any],
     if chinese:
         context["language"] = "zh-CN"
         context["_"] = lambda text: CHINESE.get(text, text)
+        for side in ("prev", "next"):  # the page before the first Chinese one is English
+            if context.get(side):
+                title = context[side]["title"]
+                context[side] = {**context[side], "title": MENU.get(title, title)}
         # The menu of the Chinese pages first, then what there is in English.
         menu = context["toctree"]
         context["toctree"] = lambda **how: chinese_menu(app, name, how) + translated(menu(**how))

@@ -78,11 +78,11 @@ from .random import Generator, default_generator  # noqa: E402
 _SUBMODULES = frozenset(
     """
     _C _VF __config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor
-    _jit_internal _lobpcg _subclasses _tensor _tensor_str _vmap_internals accelerator amp ao
-    autograd backends classes compat compiler cpu cuda datasets diagnose distributed distributions
-    export fft func functional futures fx hub jit library linalg masked mps mtia multiprocessing
-    nn onnx optim overrides profiler quantization quasirandom random return_types serialization
-    signal sparse special storage testing torch_version types utils version xpu
+    _jit_internal _lobpcg _ops _subclasses _tensor _tensor_str _utils _vmap_internals accelerator
+    amp ao autograd backends classes compat compiler cpu cuda datasets diagnose distributed
+    distributions export fft func functional futures fx hub jit library linalg masked mps mtia
+    multiprocessing nn onnx optim overrides profiler quantization quasirandom random return_types
+    serialization signal sparse special storage testing torch_version types utils version xpu
     """.split()
 )
 
@@ -133,6 +133,7 @@ _ELSEWHERE = {
         set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
         set_num_interop_threads set_num_threads typename use_deterministic_algorithms
     """,
+    "sparse.compressed": "sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.functions": "smm sparse_coo_tensor sspaddmm",
     "sparse.more": "dsmm hsmm hspmm resize_as_sparse_ saddmm spmm",
     "signal": "windows",

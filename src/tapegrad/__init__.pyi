@@ -165,9 +165,12 @@ from .sparse.functions import smm as smm
 from .api.removed_names import solve as solve
 from .device import sparse_bsc as sparse_bsc
 from .device import sparse_bsr as sparse_bsr
+from .sparse.compressed import sparse_compressed_tensor as sparse_compressed_tensor
 from .sparse.functions import sparse_coo_tensor as sparse_coo_tensor
 from .device import sparse_csc as sparse_csc
+from .sparse.compressed import sparse_csc_tensor as sparse_csc_tensor
 from .device import sparse_csr as sparse_csr
+from .sparse.compressed import sparse_csr_tensor as sparse_csr_tensor
 from .sparse.more import spmm as spmm
 from .sparse.functions import sspaddmm as sspaddmm
 from .api.symbolic import sym_float as sym_float

@@ -73,22 +73,28 @@ class Registered:
 trap = Registered()
 
 
-def frozen(value: Any) -> Any:
-    """A value as it is now: later writes do not reach it."""
+def frozen(value: Any, counts: bool = True) -> Any:
+    """A value as it is now: later writes do not reach it. `counts`: with versions of tensors.
+
+    Those of gradients are left out: a pass that begins in a piece may end with one copy more.
+    """
     if isinstance(value, T.Tensor):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             grad = value.grad
         kind = type(value).__name__, str(value.dtype), tuple(value.shape), value.requires_grad
+        version = value._version if counts and not value.is_inference() else None
+        kind = *kind, value.is_inference(), version
         dense = value.detach().to_dense() if value.is_sparse else value.detach()
-        return ("tensor", *kind, np.array(dense.resolve_conj().numpy()), frozen(grad))
+        return ("tensor", *kind, np.array(dense.resolve_conj().numpy()), frozen(grad, False))
     if isinstance(value, np.ndarray):
         return ("array", str(value.dtype), value.shape, value.copy())
     if isinstance(value, dict):
         # With the order of the keys.
-        return (type(value).__name__, [(frozen(k), frozen(v)) for k, v in value.items()])
+        items = [(frozen(k, counts), frozen(v, counts)) for k, v in value.items()]
+        return (type(value).__name__, items)
     if isinstance(value, (list, tuple)):
-        return (type(value).__name__, [frozen(v) for v in value])
+        return (type(value).__name__, [frozen(v, counts) for v in value])
     if isinstance(value, (set, frozenset)):
         return (type(value).__name__, sorted(map(repr, value)))
     for kind in (bool, int, float, complex, str, bytes):
@@ -97,7 +103,7 @@ def frozen(value: Any) -> Any:
     if value is None or isinstance(value, type) or callable(value):
         return getattr(value, "__name__", type(value).__name__)
     if hasattr(value, "__dict__"):
-        return (type(value).__name__, frozen(vars(value)))
+        return (type(value).__name__, frozen(vars(value), counts))
     return type(value).__name__
 
 

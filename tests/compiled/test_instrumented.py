@@ -144,6 +144,9 @@ class Told:
     def meet(self, t: Any) -> None:
         pass
 
+    def stands_for_array(self, value: Any) -> bool:
+        return False
+
 
 def told(function: Any, *args: Any) -> tuple[list[str], Any]:
     """What a call changes, in words, and the guards on what it reads."""

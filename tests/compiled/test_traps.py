@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import traps_arguments  # noqa: F401  (these files fill the table)
+import traps_arrays  # noqa: F401
 import traps_common  # noqa: F401
 import traps_containers  # noqa: F401
 import traps_draws  # noqa: F401

@@ -589,3 +589,37 @@ def parameter_or_tensor(compile):
         return (nn.Parameter(numbers(i)) if phase(i) == 1 else numbers(i).requires_grad_(),)
 
     return Trap(f, args=args)
+
+
+@trap
+def an_argument_with_other_memory(compile):
+    @compile
+    def f(x, y):
+        x.mul_(2)
+        old = x.data
+        x.data = work(y)
+        x.add_(1)
+        return old + work(x)
+
+    return Trap(f, args=lambda i: (numbers(i), numbers(i + 1)))
+
+
+@trap
+def a_parameter_with_other_memory(compile):
+    net = T.nn.Linear(3, 3).double()
+    opt = T.optim.SGD(net.parameters(), lr=0.1)
+
+    def restrict():
+        for p in net.parameters():
+            p.data = p.data.clamp(-0.2, 0.2)
+
+    @compile
+    def f(x):
+        opt.zero_grad()
+        loss = work(net(x)).sum()
+        loss.backward()
+        opt.step()
+        restrict()
+        return loss
+
+    return Trap(f, state=lambda: list(net.parameters()))

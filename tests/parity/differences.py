@@ -10,12 +10,16 @@ ON_PURPOSE = """
 - A call that ends in PyTorch's `INTERNAL ASSERT FAILED` works, or raises an ordinary error.
 - Derivatives that PyTorch lacks are there: of `cat`, `sin`, `select`, `index_select` and `norm` of
   sparse tensors, of complex sparse tensors, and the second one of `linear_cross_entropy`.
+- The gradient of a CSR or CSC matrix has its places, where PyTorch makes a dense matrix of it in
+  products and sums; so has that of a dense matrix that was made compressed.
 - Between sparse tensors the nodes of the graph are those of the dense ops on the values.
 - `s[:]` and `s[...]` of a sparse tensor are the tensor.
 - `torch.cond` runs the branch; PyTorch's wants a program that is compiled as a whole.
 """
 NOT_YET = """
-- complex32, masked tensors, nested tensors, sparse tensors other than COO.
+- complex32, masked tensors, nested tensors.
+- Sparse layouts in blocks (BSR, BSC). CSR and CSC are matrices: no batches, no dense dimensions, no
+  writes in place; there must be an index for each value.
 - `OpOverload.tags` of PyTorch's own ops is empty; ops of users have the tags that were given.
 - `._version` of what `torch.autograd.grad` returns is 0; PyTorch counts sums made in place.
 - `torch.load(weights_only=True)` refuses sparse tensors.

@@ -163,3 +163,47 @@ def flips_fills_and_complex_numbers_of_turned_inputs(torch, log):
         log([(tuple(t.stride()), t.sum()) for t in found])
     for a, b in ((turned, torch.ones(4, 3)), (torch.ones(4, 3), turned), (torch.ones(3), turned)):
         log(tuple(torch.complex(a, b).stride()), tuple(torch.polar(a, b).stride()))
+
+
+@program
+def results_of_tensors_that_lie_differently(torch, log):
+    """The first tensor that tells two dimensions apart decides, for every dtype."""
+    functional = torch.nn.functional
+    pairs = {
+        "add": torch.add,
+        "maximum": torch.maximum,
+        "lt": torch.lt,
+        "isclose": torch.isclose,
+        "mse": lambda a, b: functional.mse_loss(a, b, reduction="none"),
+        "smooth": lambda a, b: functional.smooth_l1_loss(a, b, reduction="none"),
+        "complex": torch.complex,
+        "where": lambda a, b: torch.where(a > 0, b, a),
+    }
+    shape = (2, 3, 4)
+    orders = [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)]
+    for first in orders:
+        for second in orders:
+            for name, function in pairs.items():
+                for dtype in (torch.float32, torch.float16, torch.int64):
+                    if dtype is not torch.float32 and name in ("mse", "smooth", "complex"):
+                        continue
+                    a = turned(torch, shape, first).to(dtype)
+                    b = turned(torch, shape, second).to(dtype)
+                    log(name, function(a, b).stride(), function(a, b[:1]).stride())
+    a = turned(torch, (3, 2), (1, 0))
+    log(torch.kron(a, a).stride(), torch.addr(a, a[:, 0], a[0]).stride())
+    log(functional.one_hot(a.long()).stride())
+    images = torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    for dims in [1, (0, 1), (2, 3), None]:
+        moved = images.roll(1 if dims in (1, None) else (1, 2), dims)
+        log(moved.stride(), moved.sum())
+    log(torch.arange(120.0).reshape(2, 3, 4, 5).roll((1, 2), (1, 3)))
+    counted = torch.arange(120.0).reshape(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    log(counted.roll((1, 2), (1, 3)), counted.roll(1, 0), counted.roll((1, 1, 2), (-1, 2, 1)))
+    log(torch.linalg.cross(a.expand(3, 3, 2), a.expand(3, 3, 2), dim=0).stride())
+
+
+def turned(torch, shape, order):
+    """A tensor whose dimensions lie in memory in this order, from the slowest."""
+    back = [order.index(d) for d in range(len(shape))]
+    return torch.ones([shape[d] for d in order]).permute(back)

@@ -180,3 +180,30 @@ def sparse_steps(torch, log):
     log.raises(lambda: steps("Adagrad", fused=True))
     for name in "Adadelta Adam AdamW Adamax ASGD NAdam RAdam RMSprop Rprop Adafactor Muon".split():
         log.raises(lambda name=name: steps(name))
+
+
+@program
+def sums_with_tensors_without_values(torch, log):
+    for shape in [(0,), (2,), (2, 0), (2, 3)]:
+        for a in [torch.zeros(shape), torch.ones(shape), torch.ones(shape, dtype=torch.float64)]:
+            a.requires_grad_()
+            for b in [torch.zeros(shape), torch.ones(shape, dtype=torch.float64)]:
+                for made in [
+                    a.to_sparse() + b.to_sparse(),
+                    b.to_sparse() + a.to_sparse(),
+                    b.to_sparse() - a.to_sparse(),
+                ]:
+                    log(made.dtype, made.requires_grad, made.to_dense().sum())
+                    if a.sum() >= b.sum():  # elsewhere PyTorch has slopes where `a` has no values
+                        log(torch.autograd.grad(made.to_dense().sum(), [a]))
+
+
+@program
+def powers_of_whole_numbers(torch, log):
+    for dtype in [torch.bool, torch.int32]:
+        t = torch.ones(2, dtype=dtype).to_sparse()
+        for exponent in [2, 2.0]:
+            if dtype is torch.int32 and exponent == 2:
+                log((t**2).to_dense(), t.square().to_dense())
+            else:
+                log.raises(lambda t=t, exponent=exponent: t**exponent)

@@ -15,7 +15,7 @@ from .. import dtypes
 from ..autograd.inplace import prefer_refusal, write
 from ..core.base import STATE, TensorBase
 from ..core.dispatch import unary
-from ..core.function_modes import NOT_ASKED, WATCHED, ask_watchers, is_watched
+from ..core.function_modes import NOT_ASKED, WATCHED, ask_watchers, is_watched, method_of_operator
 from ..core.late_bound import AUTOCAST, DISPATCHED, GPU, INTERPRETERS, TENSOR
 from ..core.op import REGISTRY
 from ..core.operators import OPS
@@ -90,7 +90,10 @@ def flags_of(api: Api) -> list[tuple[int, str, frozenset[type]]]:
     only_named = (function.__kwdefaults__ or {}).items()
     found += [(1 << 30, name) for name, v in only_named if isinstance(v, bool) or name in FLAGS]
     flags = [(i, name, IS_FLAG) for i, name in found if name not in NOT_FLAGS]
-    flags += [(i, name, IS_WHOLE) for i, name in enumerate(names) if name in WHOLE]
+    op = REGISTRY.get(api.spoken)
+    tensors = () if op is None else op.tensors  # of some functions the `n` is one
+    whole = [(i, name) for i, name in enumerate(names) if name in WHOLE and name not in tensors]
+    flags += [(i, name, IS_WHOLE) for i, name in whole]
     return sorted(flags, key=lambda flag: flag[0])
 
 
@@ -312,13 +315,14 @@ def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> An
 OLD_FORMS_MET: list[str] = []  # PyTorch warns of the first one in a process
 
 
-def foreign(name: str, tensor: Any, other: Any) -> Any:
+def foreign(operator: str | Callable[..., Any], tensor: Any, other: Any) -> Any:
     """An operator whose other operand is neither tensor nor number, but may know what to do."""
     if not hasattr(type(other), "__torch_function__"):
         return NotImplemented
     from ..overrides import ask_foreign
 
-    return ask_foreign(getattr(Places.cls, name), (tensor, other), {})
+    method = method_of_operator(operator) if isinstance(operator, str) else operator
+    return ask_foreign(method, (tensor, other), {})
 
 
 INTERPRETERS.ask_foreign = foreign
@@ -328,6 +332,7 @@ def make_inplace(api: Api) -> Callable[..., Any]:
     call = api.call
     flags = flags_of(api)
     plain = plain_arguments(ANY_NUMBER, flags) - 1
+    op = getattr(call, "op", None)  # of one tensor and nothing else
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
@@ -337,6 +342,8 @@ def make_inplace(api: Api) -> Callable[..., Any]:
         try:
             if kwargs or len(args) > plain:
                 check_flags(api, flags, (self, *args), kwargs, True, "_")
+            if op is not None and not (args or kwargs):
+                return write(op, (self,))
             return call(self, *args, **kwargs, run=write)
         except TypeError as error:
             reason: Exception = explain(api, error, (self, *args), kwargs, True, "_")
@@ -567,7 +574,7 @@ def lazy_space(space: str, namespace: dict[str, Any]) -> tuple[Any, Any, list[st
 def augmented(method: Callable[..., Any]) -> Callable[..., Any]:
     def operator(self: Any, other: Any) -> Any:
         if not isinstance(other, (TensorBase, int, float, complex, np.generic)):
-            return NotImplemented
+            return foreign(method, self, other)
         return method(self, other)
 
     return operator

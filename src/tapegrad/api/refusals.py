@@ -107,7 +107,7 @@ def refuse_kinds(
         shapes_first or (isinstance(error, ValueError) and "be broadcast" in str(error))
     ):
         check_broadcast([v._array for v in args if isinstance(v, TensorBase)])
-    if reason is None and ending and isinstance(error, NotImplementedError):
+    if reason is None and ending and is_elementwise and isinstance(error, NotImplementedError):
         reason = lower_category(args)
     if reason is not None:
         raise reason from None

@@ -19,14 +19,13 @@ from ..core.base import (
     TensorBase,
     begin_kernels,
     end_kernels,
-    ndarray,
 )
 from ..core.gradient_memory import aliases, memory_of
 from ..core.late_bound import DISPATCHED, PROFILER
 from ..core.node import fill_in, pull_nothing, pull_recorded
 from ..errors import explain_backward
 from .anomaly_mode import guarded
-from .leaves import accumulate, in_grad_dtype
+from .leaves import accumulate, in_grad_dtype, owned_by_sum
 from .order import Order, Pending
 
 # Called as observer(node, grad, grads) after each node; anomaly mode and diagnose put theirs here.
@@ -223,7 +222,6 @@ class Pass:
         # incoming gradient, or a view of it, was made by the rule; hooks and Functions may return
         # anything.
         trusted = (node._op is not None or node._gives_away) and node._hooks is None
-        trusted = trusted and not self.record
         edges = node._edges
         inherits = owned if len(edges) == 1 else 0
         slots = node._edge_slots
@@ -274,10 +272,7 @@ class Pass:
             pending.owned = 1  # PyTorch makes a new tensor, which has no writes
         else:
             pending.total = self.sum_of(before, g)
-            if not self.record:
-                # NumPy's 0-d values cannot be written to; PyTorch's are, and count it.
-                writes = pending.owned if type(before) is not ndarray else 0
-                pending.owned = writes + 1
+            pending.owned = owned_by_sum(before, g, pending.owned)
 
     def sum_of(self, before: Any, g: Any) -> Any:
         if not self.record:

@@ -25,7 +25,7 @@ from ..core.base import (
     ndarray,
     quiet,
 )
-from ..core.dispatch import apply, common_dtype, run_kernel, write_plain
+from ..core.dispatch import apply, common_dtype, overwrite_plain, run_kernel, write_plain
 from ..core.late_bound import ANOMALY_MODE, ON_DEMAND, PROFILER
 from ..core.modes import MODES
 from ..core.op import REGISTRY, Op, Rule
@@ -46,6 +46,9 @@ def write(
 ) -> Any:
     """Run `op` with its result written into its first tensor: the in-place form of any op."""
     target = tensors[0]
+    if not (STATE.modes_on or BATCHES or TANGENTS or watch):
+        if write_plain(op, target, tensors, attrs, True):
+            return target
     if not isinstance(target, TensorBase):
         raise errors.must_be_tensor(op.name + "_", "input", 1, target)
     if BATCHES and batched.has_batched(tensors):
@@ -60,9 +63,8 @@ def write(
         return dispatched.write(op, tensors, attrs, watch)
     if special == INTERPRETED and dispatched.has_sparse(*tensors):
         return ON_DEMAND.write_sparse(op, tensors, attrs)
-    if not watch:
-        records = not STATE.modes_on or MODES.records
-        if write_plain(op, target, tensors, attrs, records):
+    if STATE.modes_on and not watch:
+        if write_plain(op, target, tensors, attrs, MODES.records):
             return target
     return write_values(op, tensors, attrs, watch)
 
@@ -318,6 +320,8 @@ def overwrite(
     They may come from a function that writes them where it is told to, or returns them. `shown` are
     the other arguments of the function, for who looks on.
     """
+    if not (STATE.modes_on or BATCHES or TANGENTS) and overwrite_plain(target, value, name):
+        return target
     if BATCHES and batched.is_batched(target):
         overwrite(op, batched.batch_of(target).physical, value, name, shown)
         return target

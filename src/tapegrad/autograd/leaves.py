@@ -35,15 +35,17 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         return  # switched off since the forward pass
     if t._node is not None and not t._node._is_leaf:
         raise RuntimeError("leaf variable has been moved into the graph interior")
+    grad = t._gradient
     if record and not MODES.grad:  # on tensors, but no history is wanted
         if DISPATCHED.accumulate(t, g):
+            if grad is None:
+                count_first(t, g, owned)
             if node._hooks is not None:
                 node._hooks.accumulated(t, False)
             return
         g = plain(g._array)  # of a dual: a leaf keeps no tangent
         record = False
         owned = 1 if type(g) is STATE.meta_type else 0
-    grad = t._gradient
     if record:
         t._gradient = (
             RECORDING.copy_of_gradient(g, t) if grad is None else DISPATCHED.sum_of(grad, g)
@@ -119,6 +121,33 @@ def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
     if writes:
         cell_of(made).n = writes
     return made
+
+
+def owned_by_sum(before: Any, g: Any, owned: int) -> int:
+    """1 + the writes into a sum in new memory, as PyTorch counts them.
+
+    Tensors are never written into, but it does so where it could with their arrays. NumPy's 0-d
+    values cannot be written to; PyTorch's are, and count it.
+    """
+    if not isinstance(before, TensorBase):
+        return 1 if type(before) is ndarray else owned + 1
+    a: Any = before._array
+    if type(a) is not ndarray or not owned:
+        return 1
+    return owned + 1 if a.ndim == 0 or memory_of(a).may_add_into(a, g._array) else 1
+
+
+def count_first(leaf: TensorBase, g: Any, owned: int) -> None:
+    """Count the writes into the `.grad` that a leaf got from a tensor, as `first_gradient` does."""
+    made = leaf._gradient
+    array: Any = g._array
+    if made is None or type(array) is not ndarray or type(leaf._array) is not ndarray:
+        return
+    writes = 1 if is_dense(leaf._array) else 0
+    if owned and memory_of(array).fits(array, leaf._array):
+        writes = owned - 1
+    if writes:
+        cell_of(made).n = writes
 
 
 def only_follows(t: TensorBase) -> bool:

@@ -2,7 +2,8 @@
 
 The program is read, not run: names are followed through imports, ``import ... as``, plain
 ``F = torch.nn.functional`` assignments and Python's scopes, and then looked up in tapegrad.
-What comes out of a call has no type here, so methods of tensors are not checked.
+What comes out of a call has no type here, so of the methods of tensors only those are noticed that
+tapegrad lacks and that nothing else is likely to have, such as ``to_sparse_csr``.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Report:
     idle: dict[str, list[Use]] = field(default_factory=dict)  # accepted, and changes nothing
     refusing: dict[str, list[Use]] = field(default_factory=dict)  # there, but raise when used
     companions: dict[str, list[Use]] = field(default_factory=dict)  # need PyTorch's binary
+    uninstalled: dict[str, list[Use]] = field(default_factory=dict)  # packages, by their names
     unreadable: list[Unreadable] = field(default_factory=list)
 
     def needed(self) -> dict[str, list[Use]]:
@@ -277,6 +279,9 @@ class _Scanner(ast.NodeVisitor):
             self.written.append(Use(whole, self.file, node.lineno, False))
         name = self.dotted(read)
         if name is None:
+            if read is node and node.attr in absent_methods():
+                name = f"torch.Tensor.{node.attr}"
+                self._use(name, node, "AttributeError" in self.guards)
             self.generic_visit(node)
         elif isinstance(read, ast.Attribute):
             self._use(name, node, "AttributeError" in self.guards)
@@ -404,6 +409,33 @@ def _submodule(parent: Any, name: str) -> ModuleType | None:
         raise
 
 
+@functools.cache
+def absent_methods() -> set[str]:
+    """Methods of tensors that tapegrad lacks; short names may well be of something else."""
+    from ..errors.missing import reasons
+
+    names = {name.removeprefix("Tensor.") for name in reasons() if name.startswith("Tensor.")}
+    return {name for name in names if len(name) > 5}
+
+
+def uninstalled_package(dotted: str) -> str | None:
+    """The package of somebody else that a torch name needs and that is not installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if _look_up(dotted) != (None, None):
+            return None
+    parts = dotted.split(".")
+    for end in range(2, len(parts) + 1):
+        try:
+            importlib.import_module(".".join(["tapegrad", *parts[1:end]]))
+        except ModuleNotFoundError as error:
+            package = error.name or ""
+            return None if package.partition(".")[0] == "tapegrad" else package
+        except Exception:
+            return None
+    return None
+
+
 def missing_part(dotted: str) -> str | None:
     """The shortest part of a torch name that tapegrad does not have; None when all is there."""
     with warnings.catch_warnings():
@@ -492,12 +524,15 @@ def check_files(paths: Sequence[str]) -> Report:
             missing = missing_part(use.name)
             if missing is not None:
                 report.missing.setdefault(missing, []).append(use)
+            elif (package := uninstalled_package(use.name)) is not None:
+                report.uninstalled.setdefault(package, []).append(use)
             elif instead_of(use.name) is not None:
                 report.refusing.setdefault(use.name, []).append(use)
     report.missing = dict(sorted(report.missing.items()))
     report.idle = dict(sorted(report.idle.items()))
     report.refusing = dict(sorted(report.refusing.items()))
     report.companions = dict(sorted(report.companions.items()))
+    report.uninstalled = dict(sorted(report.uninstalled.items()))
     return report
 
 
@@ -529,6 +564,10 @@ def to_text(report: Report) -> str:
         lines += ["There to be imported, but raise when they are used:", ""]
         told = {name: f"instead, {instead_of(name)}" for name in report.refusing}
         lines += [*_listing(report.refusing, told), ""]
+    if report.uninstalled:
+        lines += ["Packages that are needed and not installed here:", ""]
+        told = {name: f"pip install {name}" for name in report.uninstalled}
+        lines += [*_listing(report.uninstalled, told), ""]
     if report.companions:
         lines += ["Compiled against PyTorch's own binary, in whole or in part:", ""]
         told = {n: f"instead, {w}" for n, w in remarks.NEED_PYTORCH.items() if w}
@@ -572,6 +611,9 @@ def to_json(report: Report) -> str:
         {"name": n, "instead": remarks.NEED_PYTORCH[n], "uses": [_place(u) for u in uses]}
         for n, uses in report.companions.items()
     ]
+    uninstalled = [
+        {"name": n, "uses": [_place(u) for u in uses]} for n, uses in report.uninstalled.items()
+    ]
     unreadable = [vars(u) for u in report.unreadable]
     return json.dumps(
         {
@@ -581,6 +623,7 @@ def to_json(report: Report) -> str:
             "refusing": refusing,
             "idle": idle,
             "companions": companions,
+            "uninstalled": uninstalled,
             "unreadable": unreadable,
         },
         indent=2,

@@ -4,7 +4,7 @@
 
 The first call of each kind runs as usual, the next two are recorded and compared, and from then on
 a call checks what it takes for granted and runs the list of kernels. docs/compile.md says what can
-be recorded, and what happens to the rest.
+be recorded, and what happens to the rest; docs/notes/compiled-steps.md says how it works.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def compile(
     shapes_spec: Any = None,
     check: bool = False,
 ) -> Any:
-    """A function that does the same as `model`, from a recording once it was called three times.
+    """A function that computes what `model` does, by a recording from its fourth call on.
 
     `fullgraph` raises where something cannot be recorded; else it runs as ordinary Python, and says
     why once. With `check` every call runs both ways and is compared; without it a few do, ever more
@@ -120,7 +120,7 @@ def compile(
 
 
 def explain(function: Any) -> Any:
-    """What became of a compiled function: its recordings, or why there are none.
+    """Describe a compiled function: its recordings, or why there are none.
 
     A string, whose `graph()` is a picture of the first recording.
     """
@@ -133,7 +133,7 @@ compile.explain = explain  # type: ignore[attr-defined]
 
 
 def recording_now() -> Any:
-    """What records a step in this thread, if anything does."""
+    """The recorder that is active in this thread, or None."""
     for mode in ACTIVE.modes:
         if mode.records_steps:
             return mode
@@ -160,7 +160,7 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """A function that is not to be recorded; what calls it runs as ordinary Python.
+    """Keep a function from being recorded; code that calls it runs as ordinary Python.
 
     Of a module, the calls are kept out from here on.
 

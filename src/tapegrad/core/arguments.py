@@ -22,6 +22,18 @@ def reduction_number(value: Any) -> Any:
     return REDUCTIONS.index(value) if value in REDUCTIONS else value
 
 
+def is_fixed(given: tuple[Any, ...]) -> bool:
+    """Whether arguments cannot change: numbers, words, and tuples of integers, but no lists."""
+    for value in given:
+        parts = value if type(value) is tuple else (value,)
+        if not {*map(type, parts)} <= FIXED:
+            return False
+    return True
+
+
+FIXED = {int, bool, str, type(None)}
+
+
 def wrap_dim(dim: Any, ndim: int) -> int:
     """A dimension counted from the front; 0-d tensors have one dimension for this purpose."""
     bound = ndim if ndim else 1

@@ -161,7 +161,12 @@ def binary_plain(op: Op, a: TensorBase, b: Any, records: bool = True) -> Any:
             return apply(op, (a, b))
     else:
         try:
-            out = op.kernel(x, y) if op.native else enter(op.kernel, x, y)
+            if op.native:
+                out = op.kernel(x, y)
+            elif x.flags.c_contiguous and (other is None or y.flags.c_contiguous):
+                out = enter(op.by_rows, x, y)
+            else:
+                out = enter(op.kernel, x, y)
         except (ValueError, RuntimeError):
             return apply(op, (a, b))  # which complains, or another thread is in the quiet context
         if type(out) is not ndarray:
@@ -410,7 +415,9 @@ def write_plain(
             arrays.append(x)
         elif isinstance(other, TensorBase):
             y = other._array
-            if other._special or type(y) is not ndarray or y.dtype is not dtype:
+            if other._special or type(y) is not ndarray:
+                return False
+            if y.dtype is not dtype and (not op.apart or y.dtype.kind != "i"):
                 return False
             if (records and other._wants_grad) or is_stale(other):
                 return False
@@ -427,12 +434,78 @@ def write_plain(
     if into is not None:
         if not into(x, *arrays, *attrs):
             return False
-    elif op.apart or not change_plainly(op.into, x, arrays, attrs):
+    elif op.apart:
+        if not is_apart(x, attrs) or (not x.flags.forc and overlaps_itself(x)):
+            return False
+        quiet(op.into, *arrays, *attrs)
+    elif not change_plainly(op.into, x, arrays, attrs):
         return False
     if name:
         cell_of(t).bump(name)
     else:
         count_write(t, op.name + "_")
+    return True
+
+
+def is_plain_output(out: Any, args: tuple[Any, ...], named: tuple[Any, ...], apart: bool) -> bool:
+    """Whether nothing about the modes and the arguments of a call with `out=` has to be looked at.
+
+    With `apart`, `out` may not be one of the arguments.
+    """
+    modes_on = STATE.modes_on
+    if not isinstance(out, TensorBase) or out._special:
+        return False
+    if modes_on and not is_unrecorded(modes_on):
+        return False
+    target = out._array
+    if type(target) is not ndarray or not target.flags.forc or not is_written_plainly(out, True):
+        return False
+    for value in args + named:
+        if type(value) is list or type(value) is tuple:
+            for t in value:
+                if type(t) is list or type(t) is tuple or not is_plain_source(t, target, apart):
+                    return False
+        elif not is_plain_source(value, target, apart):
+            return False
+    return True
+
+
+def is_plain_source(value: Any, target: Any, apart: bool) -> bool:
+    """Whether an argument is no tensor, or one without history whose memory is not the target's."""
+    if not isinstance(value, TensorBase):
+        return True
+    x = value._array
+    if value._special or value._wants_grad or (apart and x is target):
+        return False
+    if x is target or (x.base is None and target.base is None):
+        return True
+    return type(x) is ndarray and not np.may_share_memory(x, target)
+
+
+def is_apart(x: Any, attrs: tuple[Any, ...]) -> bool:
+    """Whether no array among the attributes can have memory in common with an array."""
+    for value in attrs:
+        if type(value) is tuple and holds_array(value):
+            return False
+        if type(value) is ndarray and (x.base is not None or value.base is not None):
+            return False
+    return True
+
+
+def overwrite_plain(t: Any, value: Any, name: str) -> bool:
+    """A number written to every element; False where it is not as simple as that.
+
+    Short way of `autograd.inplace.overwrite`, where no mode is on.
+    """
+    if not isinstance(t, TensorBase) or t._special:
+        return False
+    x = t._array
+    if type(x) is not ndarray or x.dtype.kind not in "fiub":
+        return False
+    if not isinstance(value, (int, float, np.generic)) or not is_written_plainly(t, True):
+        return False
+    x.fill(value)
+    count_write(t, name)
     return True
 
 

@@ -143,13 +143,21 @@ OPERATORS = {
     "rmod": "__rmod__",
     "pow": "__pow__",
     "rpow": "__rpow__",
+    "rlshift": "__rlshift__",
+    "rrshift": "__rrshift__",
 }
+
+
+def method_of_operator(name: str) -> Any:
+    """What `__torch_function__` is told about an operator that is a function of ops."""
+    return getattr(TENSOR.cls, OPERATORS.get(name, name))
 
 
 def ask_about_operator(name: str, a: Any, b: Any) -> Any:
     """Ask modes and classes about an operator that is a function of several ops."""
-    return ask_watchers(getattr(TENSOR.cls, OPERATORS.get(name, name)), (a, b), {})
+    return ask_watchers(method_of_operator(name), (a, b), {})
 
 
 INTERPRETERS.watched = ask_about_op
+INTERPRETERS.is_watched = is_watched
 INTERPRETERS.watched_operator = ask_about_operator

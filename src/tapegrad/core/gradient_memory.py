@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .base import STATE, ndarray
+from .base import STATE, TensorBase, ndarray
 from .late_bound import GPU, HOST_KERNELS, META_SIDE
 from .mypyc import mypyc_attr
 from .op import REGISTRY
@@ -103,6 +103,10 @@ def memory_of(value: Any) -> ArrayMemory:
     return found
 
 
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorBase)
+
+
 def aliases(g: Any, total: Any) -> bool:
     """Whether gradient `g` may share memory with `total`, the incoming one or a list of them."""
     if g is total:
@@ -110,6 +114,9 @@ def aliases(g: Any, total: Any) -> bool:
     kind = type(total)
     if kind is list:
         return any([part is not None and aliases(g, part) for part in total])
+    if type(g) is not ndarray and is_tensor(g):
+        a, b = g._array, total._array
+        return type(a) is not ndarray or type(b) is not ndarray or aliases(a, b)
     if type(g) is STATE.device_type:
         return kind is type(g) and g.data.mem is total.data.mem
     base = g.base

@@ -24,7 +24,7 @@ class Interpreters:
     ask_foreign: Any = None  # api/publish.py: an operand that is no tensor may know what to do
     watched: Any = None  # core/function_modes.py: (op, tensors, attrs) of an operator, for a mode
     watched_operator: Any = None  # `watched` for an operator that is a function: (name, a, b)
-    is_watching: Any = None  # whether such a mode is on in this thread
+    is_watched: Any = None  # whether a mode or a class asks to see a call: (args, kwargs)
     prepare_for_modes: Any = None  # core/python_dispatch.py: called before a mode is entered
     prepare_for_watching: Any = None  # before a mode that sees functions: core/function_modes.py
     function_of: Any = None  # (op): what users call to run it

@@ -108,6 +108,7 @@ class Facts:
 
     # What kind of function it is.
     elementwise: bool = False
+    ordered: bool = False  # lies in memory as elementwise results do, though it is not elementwise
     ordered_by: int = 0  # the tensor whose order in memory an elementwise result has first
     broadcasts: bool = False  # gradients may have to be summed back to the inputs' shapes
     linear: bool = False  # in each tensor argument: the forward-mode rule follows
@@ -157,6 +158,7 @@ class Op(Facts):
     attrs: tuple[str, ...] = ()  # names of the other arguments of the kernel, in order
     single: bool = True  # exactly one output, not in a tuple
     kernel: Any = None  # (arrays…, attributes…) -> array or tuple of arrays, on the CPU
+    by_rows: Any = None  # the same for arrays in C order: it need not look how they lie
     native: bool = False  # the kernel is in C: it gives no floating point warnings
     # (arrays…, attributes…): changes the first array into the result, at the cost of what is
     # written. It raises before it writes. None: the in-place form copies the kernel's result.

@@ -87,14 +87,20 @@ def takes_number(a: TensorBase, b: Any) -> bool:
 def as_number(value: Any) -> Any:
     """A complex or NumPy scalar as a Python number; None for everything else.
 
-    A 0-d array of NumPy is no number: NumPy computes with it, in the array's own dtype.
+    A 0-d array of NumPy is no number: NumPy computes with it, in the array's own dtype. A truth
+    value of NumPy is a float, as in PyTorch; dates and texts are no numbers.
     """
     if isinstance(value, complex):
         return value
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.datetime64, np.timedelta64)):
         return None
     if hasattr(value, "dtype") and hasattr(value, "item") and not getattr(value, "shape", (1,)):
-        return value.item()
+        number = value.item()
+        if isinstance(number, (bool, np.floating)):  # a long double stays one
+            return float(number)
+        if isinstance(number, np.complexfloating):
+            return complex(number)
+        return number if isinstance(number, (int, float, complex)) else None
     return None
 
 
@@ -105,7 +111,8 @@ def call(name: str, a: Any, b: Any) -> Any:
         if number is None:
             return INTERPRETERS.ask_foreign(name, a, b)
         b = number
-    if STATE.modes_on and INTERPRETERS.is_watching():
+    special = a._special or (isinstance(b, TensorBase) and b._special)
+    if (special or STATE.modes_on) and INTERPRETERS.is_watched((a, b), {}):
         return INTERPRETERS.watched_operator(name, a, b)
     try:
         return OPS.functions[name](a, b)
@@ -181,7 +188,7 @@ class Operators(TensorBase):
                     return found
         if not isinstance(other, TensorBase):
             return INTERPRETERS.ask_foreign("matmul", self, other)
-        if STATE.modes_on and INTERPRETERS.is_watching():
+        if STATE.modes_on and INTERPRETERS.is_watched((self, other), {}):
             return INTERPRETERS.watched_operator("matmul", self, other)
         if STATE.casting:
             return AUTOCAST.call(OPS.functions["matmul"], (self, other), {})
@@ -192,7 +199,9 @@ class Operators(TensorBase):
             raise
 
     def __rmatmul__(self, other: Any) -> Any:
-        return other.__matmul__(self) if isinstance(other, Operators) else NotImplemented
+        if isinstance(other, Operators):
+            return other.__matmul__(self)
+        return INTERPRETERS.ask_foreign("__rmatmul__", self, other)
 
     def __neg__(self) -> Any:
         return unary(OPS.neg, self)

@@ -85,7 +85,8 @@ def cannot_be_repeated(reason: str) -> None:
 def asked_about(t: Any, what: str) -> Any:
     """The tensor whose layout or history is real, where a recorder passes placeholders.
 
-    `what`: "layout" (strides), "history" (of autograd) or "place" (memory, version, base).
+    `what`: "layout" (strides), "history" (of autograd), "place" (memory, version, base), or "data",
+    which is about to be replaced.
     """
     for mode in ACTIVE.modes:
         if mode.records_steps:
@@ -353,6 +354,3 @@ def ask_about(name: str, args: tuple[Any, ...], run: Callable[..., Any], **kwarg
     """A function that is no op, by its name in PyTorch; `run(*args)` is what happens otherwise."""
     overload = DISPATCHED.overload(name)
     return ask_anyone(Call(overload, args, kwargs, lambda args, kwargs: run(*args)))
-
-
-INTERPRETERS.is_watching = Diversion.is_watching

@@ -45,17 +45,14 @@ def without_gradients(tensors: list[TensorBase]) -> bool:
     return all([t._gradient is None for t in tensors])
 
 
-def same_gradients(known: list[tuple[TensorBase, Any, Any]]) -> bool:
-    """Whether gradients have the arrays and versions that they had; None: there was none.
+def same_gradients(known: list[tuple[TensorBase, Any]]) -> bool:
+    """Whether gradients have the arrays that they had; None: there was none.
 
     The gradients themselves are not kept: who else does is looked at.
     """
-    for t, array, cell in known:
+    for t, array in known:
         now = t._gradient
-        if now is None:
-            if array is not None:
-                return False
-        elif now._array is not array or now._cell is not cell:
+        if (None if now is None else now._array) is not array:
             return False
     return True
 
@@ -137,6 +134,19 @@ def count_writes(params: list[TensorBase], n: int) -> None:
 def set_gradients(gradients: list[tuple[TensorBase, Any]]) -> None:
     for leaf, gradient in gradients:
         leaf._gradient = gradient
+
+
+def set_versions(gradients: list[tuple[TensorBase, Any]], versions: list[int]) -> None:
+    """Set how many writes into each gradient are counted; negative: it stays as it is."""
+    for pair, n in zip(gradients, versions, strict=True):
+        if n < 0:
+            continue
+        gradient: TensorBase = pair[1]
+        cell = gradient._cell
+        if cell is None and n:
+            cell = cell_of(gradient)
+        if cell is not None:
+            cell.n = n
 
 
 def add_writes(writes: list[tuple[Version, int]]) -> None:

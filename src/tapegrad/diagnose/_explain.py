@@ -191,7 +191,11 @@ def picture(causes: list[tuple[str, str, Any]]) -> list[str]:
         )
     lines: list[str] = []
     for file, marks in by_file.items():
-        lines += [*([""] if lines else []), f"  {file}", *excerpt(file, marks)]
+        lines += [
+            *([""] if lines else []),
+            f"  {evidence.cell_or_file(file)}",
+            *excerpt(file, marks),
+        ]
     return lines
 
 

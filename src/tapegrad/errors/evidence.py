@@ -68,9 +68,15 @@ def spell(where: Place) -> str:
 
 def spot(file: str, line: int) -> str:
     """`train.py:12`; in a notebook `In [4], line 2`, since the files of its cells mean nothing."""
+    shown = cell_or_file(file)
+    return f"{shown}:{line}" if shown == file else f"{shown}, line {line}"
+
+
+def cell_or_file(file: str) -> str:
+    """`In [4]` for the file of a notebook's cell; any other file as it is."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
-    return f"In [{cells[file]}], line {line}" if file in cells else f"{file}:{line}"
+    return f"In [{cells[file]}]" if file in cells else file
 
 
 def short_spot(file: str, line: int) -> str:

@@ -78,7 +78,7 @@ def same_dtype(call: Call, match: Match) -> Advice | None:
     if kind == "torch.float64":
         fixes.append("NumPy's numbers are float64: torch.tensor(array, dtype=torch.float32)")
     elif kind in FLOATS and call.module is not None and is_parameter(call.get(other)):
-        fixes.append(f"or convert the model: model.{METHODS[kind]}")
+        fixes.append(f"convert the model: model.{METHODS[kind]}")
     what = f"`{name}` is {kind}, but {call.label(other)} is {wanted}: this op does not convert"
     return advice(call, what, fixes, names, odd)
 

@@ -214,20 +214,24 @@ INSTEAD = {
     "complex32, which NumPy does not have": "torch.complex64",
     "nested tensors": "one padded tensor with a mask, or torch.nn.utils.rnn.pack_padded_sequence",
     "masked tensors": "torch.where(mask, x, 0), or the functions of torch.masked",
-    "sparse tensors other than COO": "torch.sparse_coo_tensor",
+    "sparse tensors in blocks": "torch.sparse_csr_tensor",
     "data pipes": "a Dataset or IterableDataset with a DataLoader",
 }
 
 
 def why_absent(space: str, name: str) -> str:
     """Why a name of PyTorch's is not here; "" if it is no name of PyTorch's, as far as is known."""
-    full = f"{space}.{name}".removeprefix("torch.")
+    return reasons().get(f"{space}.{name}".removeprefix("torch."), "")
+
+
+def reasons() -> dict[str, str]:
+    """The names of PyTorch's that are not here, such as `Tensor.ipu`, each with the reason."""
     lines = importlib.resources.files(__package__).joinpath("absent_names.txt").read_text("utf-8")
+    found = {}
     for line in lines.splitlines():
         why, _, listed = line.partition(": ")
-        if full in listed.split():
-            return why
-    return ""
+        found.update(dict.fromkeys(listed.split(), why))
+    return found
 
 
 def not_here(name: str, instead: str) -> NotImplementedError:

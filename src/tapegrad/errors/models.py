@@ -106,13 +106,16 @@ def not_a_leaf(t: Any) -> Exception:
         causes=[("noticed", "at", here())],
         fixes=[
             "give the optimizer the leaf that it was computed from",
-            f"or begin anew from these values: {name or 't'}.detach().requires_grad_()",
+            f"begin anew from these values: {name or 't'}.detach().requires_grad_()",
         ],
     )
 
 
-def explain_loss_made_with_tensors(error: Exception) -> None:
+def explain_loss_made_with_tensors(error: Exception, loss: Any = None) -> None:
     """`nn.MSELoss(output, target)`: a loss is a module, which is made first and then called."""
+    name = "MSELoss" if loss is None else loss.__name__
+    used = () if loss is None else loss.forward.__code__.co_names
+    functions = [n for n in used if n.islower() and n != "reduction"]
     error.args = (str(error).splitlines()[0],)  # what was said about truth values is no help here
     attach(
         error,
@@ -120,8 +123,8 @@ def explain_loss_made_with_tensors(error: Exception) -> None:
         what="the loss is being made here, and a tensor was given where it takes an option",
         causes=[("noticed", "at", here())],
         fixes=[
-            "make the loss, then call it: nn.MSELoss()(output, target)",
-            "use the function: nn.functional.mse_loss(output, target)",
+            f"make the loss, then call it: nn.{name}()(output, target)",
+            *[f"use the function: nn.functional.{f}(output, target)" for f in functions[:1]],
         ],
     )
 
@@ -138,7 +141,7 @@ def not_a_parameter(sentence: str, name: str, value: Any) -> TypeError:
         causes=[("noticed", "at", here())],
         fixes=[
             f"make it one: nn.Parameter({spelled})",
-            f"or write its values: with torch.no_grad(): {name}.copy_({spelled})",
+            f"write its values: with torch.no_grad(): {name}.copy_({spelled})",
         ],
     )
 

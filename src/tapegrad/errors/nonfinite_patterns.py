@@ -153,6 +153,8 @@ def power(case: Case) -> Pattern | None:
     if base is None or exponent is None:
         return None
     base, exponent = np.asarray(base), np.asarray(exponent)
+    if "c" in (base.dtype.kind, exponent.dtype.kind):
+        return None
     if bool(np.any((base < 0) & (exponent != np.floor(exponent)))):
         return (
             "pow of a negative base",

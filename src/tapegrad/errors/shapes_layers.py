@@ -183,7 +183,7 @@ def label_grid(call: Call, match: Match) -> Advice | None:
     if len(x) == 3 and x[:2] == target:
         fixes.append(f"the classes come second: {name}.transpose(1, 2)")
         label = call.spell("target")
-        fixes.append(f"or flatten both: {name}.flatten(0, 1), {label}.flatten()")
+        fixes.append(f"flatten both: {name}.flatten(0, 1), {label}.flatten()")
     fixes = fixes or ["scores (batch, classes, ...) and labels (batch, ...)"]
     what = f"scores {shape_text(x)} are read as (batch, classes, ...), labels as (batch, ...)"
     return advice(call, what, fixes, [("input", None), ("target", None)], "target")

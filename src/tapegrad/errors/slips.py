@@ -101,7 +101,7 @@ def flag_of_a_result(sentence: str, t: Any, value: bool) -> Exception:
     own = name or "x"
     fixes = [
         f"cut the history off: {own} = {own}.detach()",
-        "or compute it inside with torch.no_grad():",
+        "compute it inside a block: with torch.no_grad():",
     ]
     if value:
         fixes = [f"it requires grad already; {own}.retain_grad() keeps its gradient in .grad"]
@@ -143,7 +143,7 @@ def broadcast_loss(sentence: str, input: Any, target: Any) -> Exception:
     with contextlib.suppress(ValueError):
         full = np.broadcast_shapes(wanted, given)
     if _size(given) == _size(wanted):
-        fixes = [f"{own}.reshape({wanted})", "or squeeze the output of the model"]
+        fixes = [f"{own}.reshape({wanted})", "squeeze the output of the model"]
     return build(
         UserWarning,
         sentence,
@@ -162,7 +162,7 @@ def ragged(sentence: str, index: tuple[int, ...], length: int, wanted: int) -> E
         ValueError,
         sentence,
         "E09",
-        what=f"data{row} has {length} elements, those before it {wanted}: a tensor has no gaps",
+        what=f"data{row} has length {length}, those before it {wanted}: a tensor has no gaps",
         causes=noticed(),
         fixes=[
             "pad them: torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in data], "

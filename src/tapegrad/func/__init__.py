@@ -6,7 +6,7 @@ from .curvature import ggn_vector_product, kfac_factors, per_sample_grad
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .functionalization import functionalize
 from .implicit import argmin, fixed_point, linear_solve, root
-from .jacobians import hessian, hessian_diag, hvp, jacfwd, jacrev
+from .jacobians import hessian_diag, hvp, jacfwd, jacrev
 from .looping import loop_over
 from .module_state import (
     functional_call,
@@ -15,6 +15,7 @@ from .module_state import (
 )
 from .rearranging import rearrange
 from .solvers import NotConverged
+from .sparse_jacobians import hessian, jacobian, sparsity
 from .taylor import biharmonic, divergence, jet, laplacian, operator
 from .vmapping import debug_unwrap, vmap
 
@@ -34,6 +35,7 @@ __all__ = [
     "hessian_diag",
     "hvp",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jet",
     "jvp",
@@ -47,6 +49,7 @@ __all__ = [
     "rearrange",
     "replace_all_batch_norm_modules_",
     "root",
+    "sparsity",
     "stack_module_state",
     "vjp",
     "vmap",

@@ -40,15 +40,18 @@ def show() -> str:
     """A human-readable description of the build, as a string.
 
     >>> print(tapegrad.__config__.show())  # doctest: +SKIP
-    tapegrad 0.1.0
+    tapegrad 0.1.0 (PyTorch 2.13.0)
       build: pure Python
       kernels: NumPy alone (not built)
       Python: CPython 3.11.7 on Linux x86_64
       NumPy: 2.4.6
     """
+    import textwrap
+
     import numpy
 
     import tapegrad
+    from tapegrad.kernels.cpu import way_to_be_faster
 
     if is_compiled():
         modules = compiled_modules()
@@ -58,14 +61,17 @@ def show() -> str:
         build = ["  build: compiled with mypyc, and run as pure Python (TAPEGRAD_PURE=1)"]
     else:
         build = ["  build: pure Python"]
+    theirs, _, own = tapegrad.__version__.partition("+tapegrad.")
     python = f"{platform.python_implementation()} {platform.python_version()}"
     lines = [
-        f"tapegrad {tapegrad.__version__}",
+        f"tapegrad {own} (PyTorch {theirs})",
         *build,
         f"  kernels: {native_kernels()}",
         f"  Python: {python} on {platform.system()} {platform.machine()}",
         f"  NumPy: {numpy.__version__}",
     ]
+    if faster := way_to_be_faster():
+        lines += ["", *textwrap.wrap(f"Note: {faster}", 100)]
     return "\n".join(lines) + "\n"
 
 

@@ -236,6 +236,26 @@ def _get_device_module(device_type: str) -> Any:
     return found
 
 
+def _flatten_dense_tensors(tensors: Any) -> Any:
+    """The elements of several tensors in one of a single dimension; of one tensor, a view."""
+    rows = [t.contiguous().view(-1) for t in tensors]
+    return rows[0] if len(rows) == 1 else tg.cat(rows)
+
+
+def _unflatten_dense_tensors(flat: Any, tensors: Any) -> tuple[Any, ...]:
+    """Views of a flat tensor with the shapes of others, one after the other; empty ones are new."""
+    found = []
+    offset = 0
+    for t in tensors:
+        count = t.numel()
+        if count:
+            found.append(flat.narrow(0, offset, count).view(t.shape))
+        else:
+            found.append(tg.empty(t.shape, dtype=flat.dtype, device=flat.device))
+        offset += count
+    return tuple(found)
+
+
 def _element_size(dtype: Any) -> int:
     """The bytes of an element."""
     if not isinstance(dtype, dtypes.dtype):

@@ -18,6 +18,7 @@ from ..core.python_dispatch import called_as_a_whole
 from ..core.tensor_lists import drop_gradients
 from ..core.warned import warn
 from ..errors import models
+from ..kernels.cpu import tell_once
 from ..utils.grads import set_to_zero
 from ..utils.naming import typename
 
@@ -111,6 +112,7 @@ class Optimizer:
     state: defaultdict[Any, Any]
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        tell_once()
         self.defaults = defaults
         for name in HOOK_DICTS:
             setattr(self, name, OrderedDict())

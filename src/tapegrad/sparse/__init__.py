@@ -7,6 +7,8 @@ from typing import Any
 import tapegrad as tg
 
 from . import functions
+from .compressed import CompressedTensor, from_scipy, sampled_addmm, to_scipy
+from .compressed import mm as compressed_mm
 from .coo import SparseTensor
 from .invariants import check_sparse_tensor_invariants
 from .more import (
@@ -36,11 +38,14 @@ __all__ = [
     "ShortTensor",
     "addmm",
     "check_sparse_tensor_invariants",
+    "from_scipy",
     "log_softmax",
     "mm",
+    "sampled_addmm",
     "softmax",
     "spdiags",
     "sum",
+    "to_scipy",
 ]
 
 
@@ -51,6 +56,8 @@ def mm(mat1: Any, mat2: Any) -> Any:
     tensor([[1.],
             [1.]])
     """
+    if isinstance(mat1, CompressedTensor) or isinstance(mat2, CompressedTensor):
+        return compressed_mm(mat1, mat2)
     if isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor):
         return functions.mm(mat1, mat2, label="SparseAddmmBackward0")
     return tg.mm(mat1, mat2)
@@ -64,7 +71,7 @@ def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
     (tensor(6.), tensor([1., 5.]))
     """
     if not isinstance(input, SparseTensor):
-        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
+        input.coalesce()  # which refuses
     return functions.total(input, dim, dtype=dtype)
 
 
@@ -75,4 +82,6 @@ def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0) 
     tensor([[2.],
             [2.]])
     """
+    if isinstance(mat1, CompressedTensor):
+        return tg.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
     return functions.weighted(mat, mat1, mat2, beta, alpha, "SparseAddmmBackward0")

@@ -21,20 +21,97 @@ from ..core.modes import MODES
 from ..core.op import REGISTRY
 from ..core.subclass import op_name
 from ..device import layout as layout_type
-from ..device import sparse_coo
+from ..device import sparse_coo, sparse_csc, sparse_csr
 from ..ops.index.along_dim import IndexAdd
 from ..ops.products.matmul import unsafe_view
 from .history import NoElements, could_not_run, named, no_strides
 
 
-class SparseTensor(Tensor):
+class OverEntries(Tensor):
+    """A tensor whose values are those of a dense one, which carries the history, at some places."""
+
+    __slots__ = ("_entries", "_shape")
+
+    _entries: Any  # (entries, *dense dims)
+    _shape: tuple[int, ...]
+
+    def _with(self, entries: Any) -> Any:
+        """Other values at the same places."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ autograd
+
+    @property
+    def requires_grad(self) -> bool:
+        return bool(self._entries.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._entries.requires_grad = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        self._entries.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return bool(self._entries.is_leaf)
+
+    @property
+    def grad_fn(self) -> Any:
+        return self._entries.grad_fn
+
+    def detach(self) -> Any:
+        return self._with(self._entries.detach())
+
+    @property
+    def data(self) -> Any:
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        raise could_not_run("set_data")
+
+    def _nnz(self) -> int:
+        return int(self._entries._array.shape[0])
+
+    @property
+    def device(self) -> Any:
+        return self._entries.device
+
+    @property
+    def is_meta(self) -> bool:
+        return bool(self._entries.is_meta)
+
+    def cpu(self, *args: Any, **kwargs: Any) -> Any:
+        return self
+
+    def tolist(self) -> Any:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    data_ptr = tolist
+
+    def __copy__(self) -> Any:
+        return self._with(self._entries)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment."
+            )
+        found = memo.get(id(self))
+        if found is None:
+            found = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+        return found
+
+
+class SparseTensor(OverEntries):
     """A tensor in coordinate form; made by `torch.sparse_coo_tensor` and `Tensor.to_sparse`."""
 
-    __slots__ = ("_coalesced", "_entries", "_places", "_shape")
+    __slots__ = ("_coalesced", "_places")
 
     _places: Any  # int64, (sparse dims, entries)
-    _entries: Any  # (entries, *dense dims): carries the history
-    _shape: tuple[int, ...]
     _coalesced: bool  # the places are sorted and each occurs once
 
     is_sparse = True
@@ -48,28 +125,6 @@ class SparseTensor(Tensor):
         if function is None:
             raise could_not_run(name + overload(name, args))
         return function(*args, **(kwargs or {}))
-
-    # ------------------------------------------------------------------ autograd
-
-    @property
-    def requires_grad(self) -> bool:
-        return bool(self._entries.requires_grad)
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self._entries.requires_grad = value
-
-    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
-        self._entries.requires_grad_(requires_grad)
-        return self
-
-    @property
-    def is_leaf(self) -> bool:
-        return bool(self._entries.is_leaf)
-
-    @property
-    def grad_fn(self) -> Any:
-        return self._entries.grad_fn
 
     @property
     def grad(self) -> Any:
@@ -89,17 +144,6 @@ class SparseTensor(Tensor):
     @grad.deleter
     def grad(self) -> None:
         self._entries.grad = None
-
-    def detach(self) -> SparseTensor:
-        return self._with(self._entries.detach())
-
-    @property
-    def data(self) -> Any:
-        return self.detach()
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        raise could_not_run("set_data")
 
     # ------------------------------------------------------------------ its parts
 
@@ -132,9 +176,6 @@ class SparseTensor(Tensor):
         shown = part.detach()
         shown._cell = self._version_cell()
         return shown
-
-    def _nnz(self) -> int:
-        return int(self._entries._array.shape[0])
 
     def sparse_dim(self) -> int:
         return int(self._places._array.shape[0])
@@ -183,7 +224,22 @@ class SparseTensor(Tensor):
         flat = add_up(self._entries, flat_places(self), count)
         return named(unsafe_view(flat, self._shape), "ToDenseBackward0")
 
-    def to_sparse(self, sparse_dim: Any = None, **options: Any) -> SparseTensor:
+    def _flat(self) -> Any:
+        return flat_places(self)
+
+    def to_sparse_csr(self, dense_dim: Any = None) -> Any:
+        from .compressed import to_compressed
+
+        return to_compressed(self, True)
+
+    def to_sparse_csc(self, dense_dim: Any = None) -> Any:
+        from .compressed import to_compressed
+
+        return to_compressed(self, False)
+
+    def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None, **options: Any) -> Any:
+        if layout is sparse_csr or layout is sparse_csc:
+            return self.to_sparse_csr() if layout is sparse_csr else self.to_sparse_csc()
         if sparse_dim is not None and sparse_dim != self.sparse_dim():
             raise could_not_run("to_sparse.sparse_dim")
         return self
@@ -217,14 +273,6 @@ class SparseTensor(Tensor):
         bump(self, "zero_")
         return self
 
-    @property
-    def device(self) -> Any:
-        return self._entries.device
-
-    @property
-    def is_meta(self) -> bool:
-        return bool(self._entries.is_meta)
-
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         entries = self._entries.to(*args, **kwargs)
         if entries is self._entries:
@@ -236,9 +284,6 @@ class SparseTensor(Tensor):
 
     def clone(self, *, memory_format: Any = None) -> SparseTensor:
         return sparse(self._places.clone(), self._entries.clone(), self._shape, self._coalesced)
-
-    def cpu(self, *args: Any, **kwargs: Any) -> SparseTensor:
-        return self
 
     def t(self) -> SparseTensor:
         if self.sparse_dim() > 2 or self.dense_dim():
@@ -338,27 +383,8 @@ class SparseTensor(Tensor):
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.numpy()
 
-    def tolist(self) -> Any:
-        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
-
-    data_ptr = tolist
-
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError("Cannot assign to a sparse tensor")
-
-    def __copy__(self) -> SparseTensor:
-        return self._with(self._entries)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-                "protocol at the moment."
-            )
-        found = memo.get(id(self))
-        if found is None:
-            found = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
-        return found
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         entries = self._entries.detach()
@@ -372,19 +398,25 @@ class SparseTensor(Tensor):
             f"{start}{part('indices', self._places)},\n{margin}{part('values', self._entries)},\n"
             f"{margin}size={self._shape}"
         )
-        notes = [f"nnz={self._nnz()}"]
-        if not printing._is_implied(self.dtype, bare=False):
-            notes.append(f"dtype={self.dtype}")
-        notes.extend([f"layout={sparse_coo}", *printing._grad_note(self)])
-        column = len(text) - text.rfind("\n") - 1
-        for note in notes:
-            if column + len(note) + 2 > printing.PRINT_OPTS.linewidth:
-                text += f",\n{margin}{note}"
-                column = len(margin) + len(note)
-            else:
-                text += f", {note}"
-                column += len(note) + 2
-        return text + ")"
+        return with_notes(text, self, [], 0)
+
+
+def with_notes(text: str, t: OverEntries, notes: list[str], column: int) -> str:
+    """The text of a sparse tensor with what is said at its end, in lines that are not too long."""
+    margin = " " * len("tensor(")
+    notes = [*notes, f"nnz={t._nnz()}"]
+    if not printing._is_implied(t.dtype, bare=False):
+        notes.append(f"dtype={t.dtype}")
+    notes.extend([f"layout={t.layout}", *printing._grad_note(t)])
+    column += len(text) - text.rfind("\n") - 1
+    for note in notes:
+        if column + len(note) + 2 > printing.PRINT_OPTS.linewidth:
+            text += f",\n{margin}{note}"
+            column = len(margin) + len(note)
+        else:
+            text += f", {note}"
+            column += len(note) + 2
+    return text + ")"
 
 
 def part(name: str, t: Any) -> str:
@@ -494,7 +526,7 @@ KEPT = frozenset(
 
 
 def cast_method(name: str) -> Callable[..., Any]:
-    def method(self: SparseTensor) -> SparseTensor:
+    def method(self: OverEntries) -> Any:
         entries = getattr(self._entries, name)()
         return self if entries is self._entries else self._with(entries)
 
@@ -505,6 +537,17 @@ def cast_method(name: str) -> Callable[..., Any]:
 # What PyTorch says of methods that it has no kernel for, where it does not name them.
 NO_STORAGE = "Cannot access storage of SparseTensorImpl"
 SENTENCES = (
+    *[
+        (
+            RuntimeError(f"{name} expected sparse {kind} compressed tensor layout but got Sparse"),
+            name,
+        )
+        for kind, names in (
+            ("row", "crow_indices col_indices"),
+            ("column", "ccol_indices row_indices"),
+        )
+        for name in names.split()
+    ],
     (RuntimeError("unsupported memory format option Contiguous"), "contiguous"),
     (RuntimeError("expand is unsupported for Sparse tensors"), "expand repeat"),
     (RuntimeError("reshape is not implemented for sparse tensors"), "flatten reshape"),
@@ -516,23 +559,29 @@ SENTENCES = (
 SAID = {name: error for error, names in SENTENCES for name in names.split()}
 
 
-def refusal(name: str) -> Callable[..., Any]:
-    def method(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
-        said = SAID.get(name)
-        raise could_not_run(name) if said is None else type(said)(*said.args)
+def sparse_refusal(name: str) -> Exception:
+    said = SAID.get(name)
+    return could_not_run(name) if said is None else type(said)(*said.args)
+
+
+def refusing(name: str, refusal: Callable[[str], Exception]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise refusal(name)
 
     method.__name__ = name
     return method
 
 
-def close_class(computed: set[str]) -> None:
+def close_class(
+    cls: type, computed: set[str], refusal: Callable[[str], Exception] = sparse_refusal
+) -> None:
     """Casts act on the values; every other method of Tensor that is not `computed` refuses."""
-    own = vars(SparseTensor)
+    own = {**vars(OverEntries), **vars(cls)}
     for name in CASTS.split():
-        setattr(SparseTensor, name, cast_method(name))
+        setattr(cls, name, cast_method(name))
     for name in dir(Tensor):
         found = getattr(Tensor, name)
-        known = name in own or name in KEPT or name in computed
+        known = name in own or name in KEPT or name in computed or name in CASTS.split()
         if name.startswith("_") or known or not callable(found):
             continue
-        setattr(SparseTensor, name, refusal(name))
+        setattr(cls, name, refusing(name, refusal))

@@ -35,6 +35,7 @@ from ..ops.shape.joining import Cat, Stack
 from ..ops.shape.part_views import Select, Unbind
 from . import selecting
 from .coo import (
+    OverEntries,
     SparseTensor,
     add_up,
     check_places,
@@ -175,21 +176,21 @@ def to_sparse(dense: Any, sparse_dim: int | None = None) -> SparseTensor:
     return sparse(wrap(unflat(flat, shape[:count])), named(entries, label), shape, True)
 
 
-def sparse_mask(dense: Any, mask: Any) -> SparseTensor:
+def sparse_mask(dense: Any, mask: Any) -> OverEntries:
     """The elements of a dense tensor at the places of a sparse one."""
-    if not isinstance(mask, SparseTensor):
+    if not isinstance(mask, OverEntries):
         raise could_not_run("sparse_mask", "CPU")
     if tuple(dense.shape) != mask._shape:
         raise RuntimeError(
             "sparse_mask(): operands have incompatible sizes; self has size "
             f"{list(dense.shape)} but mask has size {list(mask._shape)}"
         )
-    found: SparseTensor = mask._with(named(elements_at(dense, mask), "SparseMaskBackward0"))
+    found: OverEntries = mask._with(named(elements_at(dense, mask), "SparseMaskBackward0"))
     return found
 
 
-def elements_at(dense: Any, mask: SparseTensor) -> Any:
-    flat = wrap(flat_places(mask))
+def elements_at(dense: Any, mask: Any) -> Any:
+    flat = wrap(mask._flat())
     return dense.reshape(-1, *mask._shape[mask.sparse_dim() :])[flat]
 
 
@@ -240,7 +241,8 @@ def merged(a: SparseTensor, b: SparseTensor, label: str) -> SparseTensor:
         )
     if not b._nnz() or not a._nnz():
         found = a if not b._nnz() else b
-        return found._with(named(found._entries.clone(), label))
+        # Both: the one without values may require grad too, or have a wider dtype.
+        return found._with(named(tg.cat([a._entries, b._entries]), label))
     if not (a._entries.is_contiguous() and b._entries.is_contiguous()):
         return joined(a, b, label)
     x, y = flat_places(a), flat_places(b)
@@ -331,7 +333,17 @@ def power(a: Any, exponent: Any) -> SparseTensor:
             "dense"
         )
     whole = a.coalesce()
-    return whole._with(whole._entries**exponent)
+    made = whole._entries**exponent
+    if made.dtype != a.dtype:
+        raise RuntimeError(
+            f"result type {made.dtype.scalar_type} can't be cast to the desired output type "
+            f"{a.dtype.scalar_type}"
+        )
+    return whole._with(made)
+
+
+def square(a: Any) -> SparseTensor:
+    return power(a, 2)
 
 
 def floor_divide(a: Any, b: Any) -> SparseTensor:
@@ -352,8 +364,13 @@ def norm(a: SparseTensor, p: Any = 2, dim: Any = None, keepdim: bool = False) ->
     return a.coalesce()._entries.norm(p)
 
 
-def made_like(function: str, a: SparseTensor, dtype: Any, requires_grad: bool) -> SparseTensor:
+def made_like(function: str, a: Any, dtype: Any, requires_grad: bool) -> OverEntries:
     """A tensor of the same shape without entries: `zeros_like`, `empty_like`."""
+    if not isinstance(a, SparseTensor):
+        shape = tuple(a.shape)
+        return made_like(function, tg.zeros(shape).to_sparse(), dtype, requires_grad).to_sparse(
+            layout=a.layout
+        )
     if function not in ("zeros_like", "empty_like"):
         raise could_not_run("fill_.Scalar")
     made = dtypes.of(a._entries._array.dtype if dtype is None else dtype)
@@ -546,6 +563,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: pointwise(name) for name in POINTWISE.split()},
     "matmul": matmul,
     "smm": smm,
+    "square": square,
     "sspaddmm": sspaddmm,
 }
 
@@ -587,4 +605,4 @@ def computed() -> set[str]:
     }
 
 
-close_class(computed())
+close_class(SparseTensor, computed())

@@ -19,8 +19,8 @@ def could_not_run(name: str, backend: str = "SparseCPU") -> NotImplementedError:
     )
 
 
-def no_strides() -> NotImplementedError:
-    return could_not_run("as_strided")
+def no_strides(backend: str = "SparseCPU") -> NotImplementedError:
+    return could_not_run("as_strided", backend)
 
 
 class NoElements:

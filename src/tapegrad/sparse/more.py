@@ -85,7 +85,8 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Any
         columns = tg.arange(first, max(last, first))
         places.append(tg.stack([columns - start, columns]))
         entries.append(row[first : max(last, first)])
-    return tg.sparse_coo_tensor(tg.cat(places, 1), tg.cat(entries), tuple(shape)).coalesce()
+    made = tg.sparse_coo_tensor(tg.cat(places, 1), tg.cat(entries), tuple(shape)).coalesce()
+    return made.to_sparse(layout=layout)
 
 
 # ---------------------------------------------------------------------- products

@@ -204,6 +204,7 @@ def array_protocol(self: Any, dtype: Any = None, copy: bool | None = None) -> An
 def array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
     """What a NumPy function of a tensor gives: a tensor again, of bytes for truth values."""
     array = np.asarray(array)
+    dtypes.of(array.dtype)  # refuses objects, dates, long doubles
     return wrap(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
 

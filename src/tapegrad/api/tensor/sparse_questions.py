@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...device import sparse_coo
+from ...device import sparse_coo, sparse_csc, sparse_csr
 
 
 def to_sparse(
@@ -26,8 +26,13 @@ def to_sparse(
            values=tensor([5.]),
            size=(3,), nnz=1, layout=torch.sparse_coo)
     """
+    if layout is sparse_csr or layout is sparse_csc:
+        return to_sparse_csr(self) if layout is sparse_csr else to_sparse_csc(self)
     if (layout is not None and layout is not sparse_coo) or blocksize is not None:
-        raise NotImplementedError("tapegrad has one sparse layout, torch.sparse_coo")
+        raise NotImplementedError(
+            "tapegrad has the sparse layouts torch.sparse_coo, torch.sparse_csr and "
+            "torch.sparse_csc"
+        )
     if dense_dim is not None:
         sparse_dim = self.dim() - dense_dim
     from ...sparse import functions
@@ -42,6 +47,28 @@ def to_sparse_coo(self: Any) -> Any:
     tensor([[1]])
     """
     return to_sparse(self)
+
+
+def to_sparse_csr(self: Any, dense_dim: int | None = None) -> Any:
+    """to_sparse_csr() -> Tensor: a sparse copy of a matrix, compressed by rows.
+
+    >>> tensor([[0.0, 5.0], [6.0, 0.0]]).to_sparse_csr().col_indices()
+    tensor([1, 0])
+    """
+    from ...sparse.compressed import to_compressed
+
+    return to_compressed(self, True)
+
+
+def to_sparse_csc(self: Any, dense_dim: int | None = None) -> Any:
+    """to_sparse_csc() -> Tensor: a sparse copy of a matrix, compressed by columns.
+
+    >>> tensor([[0.0, 5.0], [6.0, 0.0]]).to_sparse_csc().values()
+    tensor([6., 5.])
+    """
+    from ...sparse.compressed import to_compressed
+
+    return to_compressed(self, False)
 
 
 def sparse_mask(self: Any, mask: Any) -> Any:
@@ -116,11 +143,14 @@ def sspaddmm(self: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) 
     return weighted(self, mat1, mat2, beta=beta, alpha=alpha)
 
 
+ROWS, COLUMNS = [f"sparse {kind} compressed tensor" for kind in ("row", "column")]
 METHODS = {
     "smm": smm,
     "sspaddmm": sspaddmm,
     "to_sparse": to_sparse,
     "to_sparse_coo": to_sparse_coo,
+    "to_sparse_csc": to_sparse_csc,
+    "to_sparse_csr": to_sparse_csr,
     "sparse_mask": sparse_mask,
     "sparse_dim": sparse_dim,
     "dense_dim": dense_dim,
@@ -128,6 +158,10 @@ METHODS = {
     "is_coalesced": only_sparse("is_coalesced", "Whether each place occurs once, in order."),
     "indices": only_sparse("indices", "The places of a sparse tensor, one in each column."),
     "values": only_sparse("values", "The values at the places.", "sparse tensor"),
+    "crow_indices": only_sparse("crow_indices", "Where the rows of CSR begin.", ROWS),
+    "col_indices": only_sparse("col_indices", "The columns of the values of CSR.", ROWS),
+    "ccol_indices": only_sparse("ccol_indices", "Where the columns of CSC begin.", COLUMNS),
+    "row_indices": only_sparse("row_indices", "The rows of the values of CSC.", COLUMNS),
     "resize_as_sparse_": no_kernel("resize_as_sparse_", "Give it the shape of another."),
     "sparse_resize_": no_kernel("sparse_resize_", "Give a sparse tensor another shape."),
     "sparse_resize_and_clear_": no_kernel(

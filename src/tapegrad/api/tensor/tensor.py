@@ -308,7 +308,10 @@ class Tensor(Operators):
         if self._special and batched.is_batched(self):
             raise RuntimeError("accessing `data` under vmap transform is not allowed")
         if (self._special or STATE.modes_on) and python_dispatch.is_asked(self):
-            return self.detach()
+            found: Tensor = self.detach()
+            if found._cell is self._cell and found._cell is not None:
+                found._cell = own_counter(found._cell) if found._cell.inference else None
+            return found
         t: Tensor = same_class(self, self._array)
         if self._cell is not None and self._cell.inference:
             t._cell = own_counter(self._cell)
@@ -318,6 +321,8 @@ class Tensor(Operators):
 
     @data.setter
     def data(self, value: Any) -> None:
+        if STATE.modes_on and getattr(value, "_array", None) is not self._array:
+            python_dispatch.asked_about(self, "data")
         copies.assign_data(self, value)
 
     @property

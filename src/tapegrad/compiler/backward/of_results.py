@@ -45,9 +45,9 @@ Pattern = tuple[bool, ...]  # which of the results a gradient came for
 
 
 class Doorway(Node):
-    """Where the history of an argument begins; closed while a backward pass is recorded."""
+    """The node at which the history of an argument begins; closed while backward is recorded."""
 
-    leads_behind = False  # to what can be recorded: compiler/backward/upstream.py
+    leads_behind = False  # to a history that can be recorded: compiler/backward/upstream.py
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Doorway(Node):
 
 
 def standing_for(value: Any, array: Any) -> Any:
-    """A tensor with other memory and the history of an argument."""
+    """A tensor around another array that has the history of an argument."""
     made = wrap(array)
     if value._wants_grad:
         made._wants_grad = True
@@ -78,7 +78,7 @@ def standing_for(value: Any, array: Any) -> Any:
 
 @contextlib.contextmanager
 def closed(stand_ins: list[Any], leaves: list[Any]) -> Iterator[None]:
-    """Backward passes end at these tensors, and no hook of theirs is called."""
+    """In a `with` block, backward passes end at these tensors and call no hook of theirs."""
     ends = [t._node for t in stand_ins]
     before = [(node, node._edges, node._hooks) for node in ends]
     for t in leaves:
@@ -108,11 +108,11 @@ class Pass:
         self.times: list[float] = []  # of the steps, the least while they were timed
 
     def prints(self) -> list[Any]:
-        """What tells the gradients from others."""
+        """Fingerprints of the gradients."""
         return self.wanted or [None if g is None else Print(g) for g in self.gradients]
 
     def lay_out(self, read: list[Any]) -> None:
-        """Make it ready to be run; `read` are arrays that others look at."""
+        """Prepare the pass for replays; `read` are arrays that other steps read."""
         given = [x for x in self.gradients if x is not None]
         self.wanted = self.prints()
         moves = movable(self.steps, read)
@@ -124,7 +124,7 @@ class Pass:
         self.run_steps = [step.run for step in steps]
 
     def settle(self) -> None:
-        """Everything has its place."""
+        """Finish `lay_out`, once the memory of all arrays is fixed."""
         if self.plan.block is not None:
             self.gradients = [None if g is None else self.plan.moved(g) for g in self.gradients]
         self.plan.forget()
@@ -171,7 +171,7 @@ class Outside:
         self.serial = next(SERIAL)  # tells it from others
 
     def why_not(self, inputs: list[Any]) -> str:
-        """What is in the way of recording the backward passes."""
+        """Why the backward passes cannot be recorded; "" if they can."""
         if self.recorder.has_histories:
             return "it uses a tensor with a history that is not among its arguments"
         given = {id(memory(t._array)) for t in inputs if t is not None}
@@ -253,7 +253,7 @@ class Outside:
         recorder.written |= written
 
     def take(self, forward: list[Any], inputs: list[Any]) -> list[Any]:
-        """Make the passes ready to be run; what they read of the forward pass is returned."""
+        """Prepare the passes for replays; returns the arrays of the forward pass that they read."""
         made = {id(memory(x)): memory(x) for step in forward for x in step.made}
         made.update({id(memory(t._array)): memory(t._array) for t in inputs if t is not None})
         residues: dict[int, Any] = {}
@@ -281,11 +281,11 @@ class Outside:
         return read
 
     def forget(self) -> None:
-        """Let go of the call that was recorded: its graph, and the copies of what there was."""
+        """Drop the graph of the recorded call, and the copies of the values before it."""
         self.recorder, self.results, self.stand_ins = None, [], []
 
     def expected(self) -> dict[Pattern, Any]:
-        """What each pass was given, and prints of what came of it."""
+        """The inputs of each pass, and fingerprints of its gradients."""
         return {pattern: (each.seeds, each.prints()) for pattern, each in self.passes.items()}
 
     def differs(self, expected: dict[Pattern, Any]) -> bool:
@@ -301,7 +301,7 @@ class Outside:
     # ------------------------------------------------------------------ calls
 
     def attach(self, made: list[Any], call: Call) -> None:
-        """Give the results of a call that is in the memory now their history."""
+        """Set the history of the results of the call whose values are in the memory now."""
         node = CompiledFunctionBackward(self, call)
         results = [made[i] for i in self.slots]
         node._outputs = tuple([(t._array.shape, t._array.dtype) for t in results])
@@ -310,14 +310,14 @@ class Outside:
         self.holder = weakref.ref(node)
 
     def leave(self) -> None:
-        """The memory is about to be filled anew: the call that is in there takes its values."""
+        """Before the memory is overwritten: copy its values to the node of the call they are of."""
         node = None if self.holder is None else self.holder()
         if node is not None and not node._released and node.residues is None:
             node.residues = [owner.copy() for owner in self.residues]
         self.holder = None
 
     def enter(self, node: CompiledFunctionBackward) -> None:
-        """Have the memory as a call left it."""
+        """Restore the memory to what the call of a node left there."""
         if self.holder is None or self.holder() is not node:
             self.leave()
             for owner, values in zip(self.residues, node.residues or (), strict=True):
@@ -333,7 +333,7 @@ class Outside:
             return [None if g is None else g.copy() for g in self.arrays(node, grads)]
 
     def arrays(self, node: CompiledFunctionBackward, grads: list[Any]) -> list[Any]:
-        """The same in the memory of the pass."""
+        """The gradients of the ends, in the memory of the pass."""
         pattern = tuple([g is not None for g in grads])
         each = self.passes.get(pattern)
         reached: Any = None
@@ -374,7 +374,7 @@ def is_freed(node: Any) -> bool:
 
 
 def seed_like(array: Any, start: int) -> Any:
-    """A gradient of no meaning, without `numpy.random`, which may not be needed for anything."""
+    """A gradient of arbitrary numbers, made without importing `numpy.random`."""
     made = np.empty_like(array)
     flat = made.ravel(order="K")
     numbers = np.sin(np.arange(start, start + SOME, dtype=np.float64) ** 2)
@@ -384,7 +384,7 @@ def seed_like(array: Any, start: int) -> Any:
 
 
 class Call:
-    """What a call of a compiled function was made with, should it have to be made again."""
+    """The arguments and random state of a call of a compiled function, to call it again."""
 
     def __init__(self, function: Callable[..., Any], values: Any, spec: Any, random: Any) -> None:
         self.function = function
@@ -395,7 +395,7 @@ class Call:
         self.versions = [v._version_cell().n for v in values if isinstance(v, TensorBase)]
 
     def again(self) -> tuple[list[Any], list[Any]]:
-        """The results with a graph of ops behind them, and stand-ins for the arguments."""
+        """Call again, op by op: the results with a graph of ops, and stand-ins of the arguments."""
         now = [v._version_cell().n for v in self.values if isinstance(v, TensorBase)]
         if now != self.versions:
             raise RuntimeError(TWICE)
@@ -419,7 +419,7 @@ class Call:
 
 
 class CompiledFunctionBackward(BackwardFunction):
-    """A call of a compiled function in the tape."""
+    """The autograd node of one call of a compiled function."""
 
     def __init__(self, outside: Outside, call: Call) -> None:
         super().__init__()
@@ -445,7 +445,7 @@ class CompiledFunctionBackward(BackwardFunction):
         self.read = []
 
     def check(self) -> None:
-        """Nothing that the pass needs is gone, or another by now."""
+        """Raise if a value that the pass reads was freed or changed since."""
         if self._released:
             raise errors.freed_graph(self)
         for t, cell, version in self.read:
@@ -467,7 +467,7 @@ class CompiledFunctionBackward(BackwardFunction):
         return [None if g is None else wrap(g) for g in found]
 
     def recomputed(self, grads: list[Any]) -> list[Any]:
-        """The gradients as results of ops, to be differentiated again: the call is made anew."""
+        """The gradients with a history of their own, for double backward: calls again, op by op."""
         outside = self.outside
         if outside.writes:
             raise RuntimeError(TWICE)

@@ -1,14 +1,14 @@
-"""Backward passes that go on behind the arguments of a piece.
+"""Backward passes in a piece that continue into the history of its arguments.
 
     loss = F.mse_loss(model(x), y)      # a piece
     print(loss.item())
-    loss.backward()                     # another one: what is behind `loss` is not of its making
+    loss.backward()                     # another piece, which did not make the history of `loss`
     optimizer.step()
 
-What is behind an argument is one step of the piece: with the gradient that arrives at the argument
-it runs the pass that the tape of this call has there, which is most often the recorded one of the
-piece before, and leaves the gradients of the leaves where later steps look for them. Which kinds of
-nodes are behind an argument, and which leaves, is part of what a recording is for.
+The history of the arguments is one step of the piece: with the gradients that arrive at the
+arguments it runs the backward pass of this call's history, most often the recorded pass of the
+piece before, and leaves the gradients of the leaves where later steps read them. The kinds of nodes
+in that history, and its leaves, are part of a recording's cache key.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MOST_NODES = 64
 
 
 class Otherwise(Exception):
-    """A step gets something else than it got in the call."""
+    """Raised by a replay: a step gets gradients of another kind than in the recorded call."""
 
 
 def history(t: Any) -> Any:
-    """What is behind a tensor, to be compared with others; None: too much, or something odd."""
+    """The history of a tensor as part of a cache key; None: too long, or with unusual nodes."""
     node, slot = edge_of(t)  # type: ignore[misc]
     if type(node) is CompiledFunctionBackward and not node.outside.doors and node._hooks is None:
         return node.outside.serial, slot
@@ -55,7 +55,7 @@ def described(node: Any, order: dict[Any, int]) -> Any:
 
 
 def nodes_behind(tensors: list[Any]) -> list[Any] | None:
-    """The nodes behind tensors; None if there are many, or some of no common kind."""
+    """The nodes in the history of tensors; None if they are many, or of unusual kinds."""
     stack = [edge_of(t)[0] for t in tensors]  # type: ignore[index]
     found: dict[Any, None] = {}
     while stack:
@@ -75,7 +75,7 @@ def nodes_behind(tensors: list[Any]) -> list[Any] | None:
 
 
 def join(inputs: list[Any], values: Any) -> Behind | None:
-    """Have one node behind all arguments that have a history; each has a doorway to it."""
+    """Replace the histories of all arguments by one node, with a Doorway for each argument."""
     places = [i for i, t in enumerate(inputs) if t is not None and type(t._node) is Doorway]
     places = [i for i in places if not is_leaf_of(values[i])]
     found = nodes_behind([values[i] for i in places]) if places else None
@@ -89,7 +89,7 @@ def join(inputs: list[Any], values: Any) -> Behind | None:
 
 
 def separate(behind: Behind) -> None:
-    """After a call: what is left of its graph leads to the history of the arguments again."""
+    """After a call: connect what is left of its graph to the real history of the arguments."""
     for door, value in zip(behind.doors, behind.values, strict=True):
         node, slot = edge_of(value)  # type: ignore[misc]
         door._edges, door._edge_slots, door.leads_behind = (node,), (slot,), False
@@ -100,7 +100,7 @@ def is_leaf_of(value: Any) -> bool:
 
 
 class Behind(Node):
-    """All that is behind the arguments of one call, as one node; its edges are the leaves."""
+    """The whole history of the arguments of one call as one node; its edges lead to the leaves."""
 
     def __init__(self, values: list[Any], places: list[int], ends: list[Any]) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class Behind(Node):
 
 
 class BehindStep(Step):
-    """The pass behind the arguments of this call."""
+    """The step that runs the backward pass through the history of the arguments."""
 
     name = "the backward pass of what came before"
     has_effects = True  # a graph is done with
@@ -171,7 +171,7 @@ class BehindStep(Step):
         return [g for g in self.given if g is not None]
 
     def bind(self, values: Any) -> bool:
-        """Take the arguments of a call; False: their history is over."""
+        """Set the arguments of a call; False: their graph was freed."""
         self.values = [values[i] for i in self.places]
         return not any([getattr(t._node, "_released", False) for t in self.values])
 
@@ -200,7 +200,7 @@ class BehindStep(Step):
             static[...] = new
 
     def free_graph(self) -> None:
-        """The replay is over: free the graph that was kept so far."""
+        """After a replay: free the graph, which was kept until no step could refuse a value."""
         if self.keeps_graph:
             free_graph(self.values)
         self.values = []
@@ -213,9 +213,9 @@ def free_graph(tensors: list[Any]) -> None:
 
 
 def through_compiled(values: list[Any], given: list[Any], keep: bool) -> dict[int, Any] | None:
-    """A pass through calls of compiled functions alone, which needs no engine: by id of a leaf.
+    """The gradients of leaves, by id, by a pass through compiled calls alone, without the engine.
 
-    None if there is something else behind the values.
+    None if the history of the values has other nodes.
     """
     waiting: dict[Any, list[Any]] = {}  # by node: what has arrived for its outputs
     order: list[tuple[int, Any]] = []  # the next node is the one that was made last
@@ -259,7 +259,7 @@ def through_compiled(values: list[Any], given: list[Any], keep: bool) -> dict[in
 
 
 def is_all_compiled(t: Any) -> bool:
-    """Whether nothing but calls of compiled functions, and parameters of theirs, is behind."""
+    """Whether a history consists of calls of compiled functions and their parameters alone."""
     stack, seen = [t._node], set()
     while stack:
         node = stack.pop()
@@ -275,7 +275,7 @@ def is_all_compiled(t: Any) -> bool:
 def passed_on(
     values: list[Any], leaves: list[Any], grads: list[Any], keep: bool, on_record: bool
 ) -> list[Any]:
-    """The gradients of leaves; nobody else is told, as they get there once more."""
+    """The gradients of leaves, without calling hooks: the real pass delivers them again."""
     pairs = [(t, g) for t, g in zip(values, grads, strict=True) if g is not None]
     if not leaves:
         return []

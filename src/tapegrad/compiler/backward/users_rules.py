@@ -51,7 +51,7 @@ def may_act(node: Any) -> bool:
 
 
 def in_reach(function: types.FunctionType) -> list[Any]:
-    """What a function can get hold of besides its arguments; itself, if it may act on it."""
+    """The objects that a function can reach besides its arguments; itself if it may change any."""
     found: list[Any] = []
     for step in dis.get_instructions(function.__code__):
         if step.opname in ACTS:

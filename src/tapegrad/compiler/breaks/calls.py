@@ -138,7 +138,7 @@ def assigned(name: str, value: Any, place: Any) -> Any:
 
 
 class Replaces:
-    """Copies with variables in the place of some expressions."""
+    """Copies a syntax tree with variables in place of some expressions."""
 
     def __init__(self, names: dict[int, str]) -> None:
         self.names = names
@@ -155,7 +155,7 @@ class Replaces:
 
 
 class Parts(ast.NodeTransformer):
-    """Has the modules that a statement calls compiled each by itself."""
+    """Compiles each module that a statement calls by itself."""
 
     def visit(self, node: Any) -> Any:
         return node if isinstance(node, SCOPES) else super().visit(node)
@@ -171,7 +171,7 @@ class Parts(ast.NodeTransformer):
 
 
 class Callees:
-    """What a call that stays has in the place of the functions and modules that it calls."""
+    """The compiled versions of the functions and modules that a remaining call calls."""
 
     def __init__(self, compiled: Any) -> None:
         self.codes: set[Any] = set()  # of the functions in which something is in the way
@@ -199,7 +199,7 @@ class Callees:
 
 
 class Place:
-    """Where in a function something happens: the line, the call that is made there, and whose."""
+    """A place in a function: its line, the call that is made there, and the function called."""
 
     def __init__(self, line: int = 0, call: Any = None, code: Any = None) -> None:
         self.line = line  # 0: that is not known
@@ -208,7 +208,7 @@ class Place:
 
 
 def place_in(function: Any, frame: Any = None) -> Place:
-    """Where a function is that is running now, seen from a frame."""
+    """The Place at which a running function is, found from a frame further in."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     frame = sys._getframe(1) if frame is None else frame
     inner: Any = None
@@ -226,10 +226,16 @@ def place_in(function: Any, frame: Any = None) -> Place:
 
 def users_line() -> Any:
     """The line that is running now, of code that is neither Python's own nor of this package."""
+    frame = users_frame()
+    return evidence.here() if frame is None else evidence.place(frame.f_code, frame.f_lasti)
+
+
+def users_frame() -> Any:
+    """The frame of that line; None if there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None and is_library_file(frame.f_code.co_filename):
         frame = frame.f_back
-    return evidence.here() if frame is None else evidence.place(frame.f_code, frame.f_lasti)
+    return frame
 
 
 def body_of(function: Any) -> Any:
@@ -247,7 +253,7 @@ def body_of(function: Any) -> Any:
 
 
 def in_the_place_of(function: Any, body: Any) -> Any:
-    """What calls the pieces of a body as the function itself calls the body."""
+    """A function that calls the pieces of a body with the signature of the original function."""
     if isinstance(function, functools.partial):
         return functools.partial(body, *function.args, **function.keywords)
     module = module_of(function)
@@ -263,7 +269,7 @@ def module_of(function: Any) -> Module | None:
 
 
 class ForwardInPieces:
-    """A module called with another `forward`, as long as its own is the same, without hooks."""
+    """Calls a module with a `forward` in pieces, while its own `forward` is unchanged."""
 
     def __init__(self, module: Module, forward: Any) -> None:
         self.module = module

@@ -59,7 +59,7 @@ GUARDED = "__guarded__"  # of pieces: somebody may look at variables after an ex
 
 
 class Absent:
-    """In the place of a variable that has no value."""
+    """The value that pieces pass for a variable which is not assigned."""
 
     def __repr__(self) -> str:
         return "no value"
@@ -69,7 +69,7 @@ NOTHING = Absent()
 
 
 class Piece:
-    """Some statements: as a function, or left where they are."""
+    """Some statements of a function: compiled as a function of their own, or left in place."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Piece:
         self.only_read = {name for name in takes if only_reads(run, name)}
 
     def callees(self) -> list[tuple[Any, Any]]:
-        """What a statement that was left calls, and what is called in its place."""
+        """The calls of a statement that was left in place, with their compiled replacements."""
         return list(self.calls.known.values()) if self.calls is not None else []
 
     def spelled(self) -> str:
@@ -109,7 +109,7 @@ class Piece:
         return self.function(*given)
 
     def left(self) -> Any:
-        """The variables as they were when an exception was raised in these statements."""
+        """The variables at the moment when an exception was raised in these statements."""
         place = sys.exc_info()[2]
         found: dict[str, Any] = {}
         codes = (self.plain.__code__, getattr(self.function.split, "code", None))
@@ -246,7 +246,7 @@ class Cutter:
         return made
 
     def taken_out(self, body: list[Any]) -> list[Any]:
-        """Statements with the calls in question as some of them."""
+        """Statements in which the calls that cannot be recorded are statements of their own."""
         shift = getattr(self.definition, SHIFT, 0)
         made: list[Any] = []
         for each in body:
@@ -305,7 +305,7 @@ class Cutter:
         return [made]
 
     def called(self, run: list[Any], after: set[str], sure: set[str], guarded: bool) -> list[Any]:
-        """Statements as a piece, and what calls it; what does nothing at both ends stays."""
+        """Turn statements into a piece; returns its call. Trivial statements at both ends stay."""
         places = [i for i, each in enumerate(run) if computes(each)]
         if not is_worth_it(run):
             return [copied(each) for each in run]
@@ -355,7 +355,7 @@ class Cutter:
         ]
 
     def whose(self, run: list[Any]) -> list[Any]:
-        """What says of the variables of others in statements that they are that."""
+        """The `nonlocal` and `global` declarations that these statements need."""
         named = used_in(run) | assigned_in(run)
         found = []
         for each in self.scope:
@@ -377,7 +377,7 @@ class Cutter:
         return [f"{targets} = {call}" if gives else call]
 
     def is_there(self, statement: Any) -> bool:
-        """Whether a statement has to do with what is in the way."""
+        """Whether a statement contains a place that cannot be recorded, or does nothing."""
         return does_nothing(statement) or any(map(self.is_meant, ast.walk(statement)))
 
     def is_meant(self, node: Any) -> bool:
@@ -405,12 +405,12 @@ def absent_if_unset(name: str) -> str:
 
 
 def indented(lines: list[str]) -> list[str]:
-    """The same with what is no beginning of a block further to the right."""
+    """Lines indented below the header of a block."""
     return [each if each.endswith(":") else "  " + each.replace("\n", "\n  ") for each in lines]
 
 
 def parsed(lines: list[str], place: Any) -> list[Any]:
-    """Statements of ours, which are where one of the user's is."""
+    """Parse generated statements, with the line numbers of one of the user's."""
     found = ast.parse("\n".join(lines)).body
     for each in found:
         setattr(each, MADE, True)
@@ -421,7 +421,7 @@ def parsed(lines: list[str], place: Any) -> list[Any]:
 
 
 class Returns(ast.NodeTransformer):
-    """Says of what is returned that it is: (True, value)."""
+    """Rewrites `return v` to `return (True, v)`, so that callers see that a piece returned."""
 
     def visit_Return(self, node: ast.Return) -> Any:
         value = ast.Constant(None) if node.value is None else node.value

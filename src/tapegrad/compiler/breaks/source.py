@@ -73,7 +73,7 @@ def source_of(base: types.FunctionType) -> ast.FunctionDef | None:
 
 
 def outline(code: types.CodeType) -> list[Any]:
-    """What code does. How methods are called depends on what the file around it imports."""
+    """What code does, for comparisons, apart from how methods are called: imports decide that."""
     found = []
     for step in dis.get_instructions(code):
         if step.opname in CALLING:
@@ -85,7 +85,7 @@ def outline(code: types.CodeType) -> list[Any]:
 
 
 def code_of(base: Any, definition: ast.FunctionDef, around: Any) -> types.CodeType:
-    """The code of a definition inside of a function that has the variables around it."""
+    """Compile a definition nested in a function that declares its closure variables."""
     outer = ast.FunctionDef(
         name="around",
         args=arguments(list(around)),
@@ -107,7 +107,7 @@ def arguments(names: list[str]) -> ast.arguments:
 
 
 def copied(statement: Any) -> Any:
-    """The same statement with the same lines, to be changed."""
+    """A copy of a statement, with its line numbers, that may be changed."""
     if not isinstance(statement, ast.AST):
         return [copied(x) for x in statement] if isinstance(statement, list) else statement
     made = type(statement)(**{name: copied(value) for name, value in ast.iter_fields(statement)})
@@ -190,7 +190,7 @@ def all_arguments(args: ast.arguments) -> list[ast.arg]:
 
 
 def does_nothing(statement: Any) -> bool:
-    """A docstring, or what says whose a variable is."""
+    """Whether a statement is a docstring, `pass`, or a `global` or `nonlocal` declaration."""
     is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     return is_text or isinstance(statement, (ast.Global, ast.Nonlocal, ast.Pass))
 
@@ -226,7 +226,7 @@ def returns(statement: Any) -> bool:
 
 
 def jumps(statement: Any) -> bool:
-    """Whether it goes to the end or the beginning of a loop that is around it."""
+    """Whether a statement has a `break` or `continue` of a loop around it."""
     if isinstance(statement, (ast.Break, ast.Continue)):
         return True
     if isinstance(statement, SCOPES):
@@ -351,7 +351,7 @@ def needed_by_one(statement: Any) -> set[str]:
 
 
 def only_reads(run: list[Any], name: str) -> bool:
-    """Whether statements look at what is in a list or dict, and hand it to nobody."""
+    """Whether statements only read the items of a list or dict, and pass it to no function."""
     parents = {id(child): n for s in run for n in ast.walk(s) for child in ast.iter_child_nodes(n)}
     for node in [n for s in run for n in ast.walk(s)]:
         if not isinstance(node, ast.Name) or node.id != name:

@@ -1,1 +1,1 @@
-"""How a call is captured: what Python reads and changes while it is recorded."""
+"""Recording a call: its ops, the Python state that it reads, and its side effects."""

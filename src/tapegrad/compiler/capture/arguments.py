@@ -1,4 +1,5 @@
-"""What a compiled function is called with: which recording fits, and what stands for what."""
+"""Arguments of a compiled function: the key of the recording that fits them, and the tensors at
+fixed addresses that replace them while a call is recorded (stand-ins)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core import modes
-from ...core.base import STATE, TensorBase
+from ...core.base import STATE, TensorBase, wrap
 from ...core.late_bound import TENSOR, VIEWS
 from ...core.modes import MODES
 from ...core.strides import address, memory
@@ -19,8 +20,8 @@ from ..backward.of_results import standing_for
 from ..backward.upstream import history, is_history
 
 FLAT = (TensorBase, int, float, str, type(None))
-ANY_FLOAT = "any float"  # in the place of one
-ORDINARY = (True, False, None, False, np.dtype(np.float32).num)  # what is `around` mostly
+ANY_FLOAT = "any float"  # in a signature: a float that may differ from call to call
+ORDINARY = (True, False, None, False, np.dtype(np.float32).num)  # what `around` gives mostly
 
 
 def is_tensor(value: Any) -> bool:
@@ -28,19 +29,32 @@ def is_tensor(value: Any) -> bool:
 
 
 def flat(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments in a row, and how they were nested; None: they were not."""
+    """The arguments as one flat list, and how they were nested; None: not nested."""
     if not kwargs and all([isinstance(a, FLAT) or pytree.tree_is_leaf(a) for a in args]):
         return args, None
     return pytree.tree_flatten((args, kwargs))
 
 
 def has_stand_in(t: Any, leaves_too: bool) -> bool:
-    """Whether a tensor at a fixed place may stand for an argument; others are used as they are."""
+    """Whether an argument is copied to a stand-in at a fixed address, or used itself."""
     if type(t) is not TENSOR.cls or t._special or t.__dict__:
         return False
     if not t._wants_grad:
         return True
     return t._gradient is None and (leaves_too or not is_leaf(t))
+
+
+def is_array_input(value: Any) -> bool:
+    """Whether an array at a fixed place may stand for an argument, whatever values it has."""
+    if type(value) is not np.ndarray or not value.ndim or value.dtype.kind not in "biufc":
+        return False
+    flags = value.flags
+    return bool(flags.c_contiguous and flags.behaved and value.dtype.isnative)
+
+
+def array_of(value: Any) -> Any:
+    """The array of an argument for which another one may stand."""
+    return value if type(value) is np.ndarray else value._array
 
 
 def is_leaf(t: Any) -> bool:
@@ -50,7 +64,7 @@ def is_leaf(t: Any) -> bool:
 
 
 class Same:
-    """An object in a signature that nothing else fits, whatever it says it is equal to."""
+    """An object in a signature that is compared by identity, whatever its `__eq__` says."""
 
     __slots__ = ("value",)
 
@@ -71,14 +85,20 @@ NO_TENSORS: dict[int, Any] = {}
 
 
 def signature(
-    values: Any, leaves_too: bool, histories: bool, as_they_are: dict[int, Any] = NO_TENSORS
+    values: Any,
+    leaves_too: bool,
+    histories: bool,
+    as_they_are: dict[int, Any] = NO_TENSORS,
+    arrays: bool = False,
 ) -> list[Any]:
-    """What has to be the same of all arguments, which of them are one tensor and which overlap.
+    """The cache key of a call: properties of its arguments, which are one tensor, which overlap.
 
-    `as_they_are`: tensors by id for which no others may stand.
+    `as_they_are`: tensors, by id, that are used themselves and get no stand-in. `arrays`: NumPy
+    arrays are inputs of the call, as tensors are.
     """
     parts: list[Any] = []
     places: dict[int, int] = {}
+    given = [i for i, value in enumerate(values) if arrays and is_array_input(value)]
     for i, value in enumerate(values):
         if isinstance(value, TensorBase):
             first = places.setdefault(id(value), i)
@@ -89,11 +109,20 @@ def signature(
                 parts.append(Same(value))
                 continue
         parts.append(described(value, leaves_too, histories))
+    for i in given:
+        owner = memory(values[i])
+        others = [v for k, v in enumerate(values) if k != i and type(v) in (np.ndarray, TENSOR.cls)]
+        if id(values[i]) not in as_they_are and all([owner is not memory_of(v) for v in others]):
+            parts[i] = (np.ndarray, values[i].shape, values[i].dtype)
     if len(places) > 1:
         groups = overlapping(values, parts)
         if groups:
             parts.append((OVERLAP, tuple([tuple(group) for group in groups])))
     return parts
+
+
+def memory_of(value: Any) -> Any:
+    return None if getattr(value, "_special", 0) else memory(array_of(value))
 
 
 def overlapping(values: Any, parts: list[Any]) -> list[list[tuple[int, int]]]:
@@ -117,7 +146,7 @@ def overlapping(values: Any, parts: list[Any]) -> list[list[tuple[int, int]]]:
 
 
 def bounds(array: Any) -> tuple[int, int]:
-    """Where the memory that an array looks at begins and ends."""
+    """The first and the last address of the memory of an array."""
     low = high = address(array)
     for n, step in zip(array.shape, array.strides, strict=True):
         if step < 0:
@@ -128,7 +157,7 @@ def bounds(array: Any) -> tuple[int, int]:
 
 
 def described(value: Any, leaves_too: bool, histories: bool = False) -> Any:
-    """What has to be the same for a recording to fit an argument: what is behind it, perhaps."""
+    """The part of the cache key for one argument; with its autograd history if `histories`."""
     if isinstance(value, TensorBase):
         if not has_stand_in(value, leaves_too):
             return Same(value)
@@ -146,6 +175,8 @@ def described(value: Any, leaves_too: bool, histories: bool = False) -> Any:
         return kind, Same(value.__self__), Same(value.__func__)
     if kind in (types.BuiltinMethodType, types.MethodWrapperType):
         return kind, Same(value.__self__), value.__name__
+    if isinstance(value, np.generic) and not value.dtype.hasobject:
+        return kind, value.dtype, value.tobytes()
     if kind is frozenset:
         return frozenset, frozenset([described(v, leaves_too) for v in value])
     return Same(value)
@@ -156,7 +187,7 @@ def is_float(value: Any, part: Any) -> bool:
 
 
 def around() -> Any:
-    """The switches that ops look at."""
+    """The part of the cache key for switches that ops look at: grad mode, autocast …"""
     default = dtypes.default_np().num
     if not STATE.modes_on and not STATE.anomaly:
         return ORDINARY if default == ORDINARY[-1] else (*ORDINARY[:-1], default)
@@ -164,9 +195,10 @@ def around() -> Any:
 
 
 def stand_ins(values: Any, parts: list[Any]) -> list[Any]:
-    """Tensors at fixed places for arguments with a signature; None where no other stands for one.
+    """The stand-ins for the arguments of a signature; None for arguments that have none.
 
-    Those that overlap do so here, so that a write into one of them is seen in the others.
+    An array's stand-in is a tensor with the memory of another array. Stand-ins of arguments that
+    overlap do so too: a write into one of them is seen in the others.
     """
     made: list[Any] = [None] * len(values)
     groups = parts[-1][1] if len(parts) > len(values) else ()
@@ -183,7 +215,14 @@ def stand_ins(values: Any, parts: list[Any]) -> list[Any]:
         is_fixed = type(parts[i]) is tuple and parts[i][0] is TENSOR.cls
         if is_fixed and made[i] is None:
             made[i] = standing_for(value, value._array.copy(order="K"))
+        elif stands_for_array(parts[i]):
+            made[i] = wrap(value.copy())
     return made
+
+
+def stands_for_array(part: Any) -> bool:
+    """Whether a part of a signature is that of a NumPy array which is an input."""
+    return type(part) is tuple and part[0] is np.ndarray
 
 
 def same_as(parts: list[Any]) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Truths that a call asks for: `if loss.isnan(): raise`, `while error > 0.1`.
+"""Decisions of Python on tensors' values: `if loss.isnan(): raise`, `while error > 0.1`.
 
 Python gets no more than a yes or a no, and a recording is right for all calls with the same answer.
 So each answer is a step that compares. It comes before whatever changes something outside of the
@@ -23,11 +23,11 @@ IN_A_ROW = 3  # after so many the answer will stay what it is now
 
 
 class OtherAnswer(Exception):
-    """A value decides otherwise than in the recorded call."""
+    """Raised by a replay: a value leads to another decision than in the recorded call."""
 
 
 class Decision(Step):
-    """A truth that Python asked for."""
+    """A step that compares a bool which Python asked for with the recorded answer."""
 
     name = "if"
 
@@ -47,7 +47,7 @@ class Decision(Step):
 
 
 class Check(Decision):
-    """A function of the library that looked at values: for an error, or to choose what to do."""
+    """A step that repeats a check of values by a function of the library."""
 
     def __init__(self, function: Any, given: Any, answer: Any, where: Any, place: Any) -> None:
         self.function = function
@@ -68,10 +68,10 @@ class Check(Decision):
 
 
 def decided_first(steps: list[Step], is_made: Any) -> list[Step] | None:
-    """The same steps, in an order in which decisions come before effects; None if there is none.
+    """Reorder steps so that decisions come before side effects; None if that is impossible.
 
-    What a step does outside is put off if nothing up to the decision looks at it. `is_made(array)`:
-    whether it is in memory of the call's own, which is nobody else's business.
+    A step with effects outside of the call moves behind the last decision, unless a step up to
+    there reads what it writes. `is_made(array)`: whether the call itself made its memory.
     """
     last = max([i for i, step in enumerate(steps) if isinstance(step, Decision)], default=-1)
     stays: list[Step] = []
@@ -101,7 +101,7 @@ def owners(arrays: list[Any]) -> set[int]:
 
 
 def touched_by(step: Any) -> list[Any]:
-    """All arrays that a step may look at or write into."""
+    """All arrays that a step may read or write."""
     found = [*step.reads(), *step.made]
     if isinstance(step, WholeStep) and not is_zero_grad(step):
         given = leaves_of((step.args, step.kwargs))
@@ -127,6 +127,6 @@ def acts_outside(step: Any, is_made: Any) -> bool:
 
 
 def draws_apart(step: Any) -> bool:
-    """Whether it draws from a generator that is not the common one."""
+    """Whether a step draws random numbers from a generator other than the default one."""
     given = leaves_of((getattr(step, "args", ()), getattr(step, "kwargs", ())))
     return any([isinstance(value, Generator) for value in given])

@@ -1,4 +1,4 @@
-"""A call that runs under a recorder, and whether its steps can stand for later ones."""
+"""Run one call under a recorder, and decide whether its steps may replace later calls."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...autograd.copies import assign_data
 from ...core.base import TensorBase, Version, wrap
 from ...core.late_bound import TENSOR
 from ...core.modes import grad_set_to
 from ...core.references import references
 from ...core.strides import memory
 from ...device import device
+from ...errors import evidence
 from ...utils import _pytree as pytree
 from ..backward.of_results import Doorway, Outside, Pattern
 from ..backward.upstream import join, separate
@@ -25,7 +27,7 @@ from ..plan.memory_plan import forget_memory
 from ..program.recording import Recording, Result
 from ..program.steps import GradientStep
 from . import intercepts
-from .arguments import around, is_tensor, same_as, stand_ins
+from .arguments import around, array_of, is_tensor, same_as, stand_ins
 from .branches import Decision, decided_first
 from .guards import Guards, LeafHooks
 from .python_state import PythonState
@@ -45,7 +47,7 @@ SMALL = 1 << 20  # bytes that a call may keep twice for a moment
 
 
 class Seen:
-    """A call that ran under a recorder."""
+    """One recorded call: arguments, stand-ins, result, effects, and why it cannot be replayed."""
 
     def __init__(
         self,
@@ -65,15 +67,16 @@ class Seen:
         self.function = function
         self.values = values
         self.hooks: Guards | None = None  # of leaves
-        self.is_over = False  # it cannot stand for later ones
+        self.is_over = False  # it cannot replace later calls
         self.is_disturbed = False  # by what another thread may have done
         self.switches = around()
         self.guards = Guards(function, values)
         self.inputs = stand_ins(values, parts)
         known = {id(memory(t._array)) for t in self.known_tensors() if not t._special}
+        known |= {id(memory(x)) for x in self.guards.arrays}
         pairs = [(t, v) for t, v in zip(self.inputs, values, strict=True) if t is not None]
         # Of the arguments that have memory in common with something that the function can reach.
-        self.shared = [v for _, v in pairs if id(memory(v._array)) in known]
+        self.shared = [v for _, v in pairs if id(memory(array_of(v))) in known]
         if self.shared:
             self.inputs = [None] * len(values)
         behind = join(self.inputs, values) if histories else None
@@ -94,7 +97,11 @@ class Seen:
         )
         recorder.idle = idle
         recorder.stand_for(pairs if not self.shared else [])
-        given = [v if t is None else t for t, v in zip(self.inputs, values, strict=True)]
+        self.places = {id(t): t._array for t, _ in pairs}
+        given = [
+            v if t is None else t if is_tensor(v) else t._array
+            for t, v in zip(self.inputs, values, strict=True)
+        ]
         for i, first in same_as(parts).items():
             given[i] = given[first]
         self.numbers = {i: number(values[i], recorder) for i in places}
@@ -143,7 +150,7 @@ class Seen:
 
     @functools.cached_property
     def needed(self) -> Guards:
-        """What the call looked at; the rest of what it could see must only be as it was."""
+        """The guards on what the call really read, which later calls have to check."""
         made = Guards(self.function, self.values, self.noticing.executed())
         if self.hooks is not None:
             made.take_over(self.hooks)
@@ -151,10 +158,10 @@ class Seen:
         return made
 
     def has_to_stand(self, own: Any) -> bool:
-        """Whether what the call did is to be kept, rather than to be made once more if need be.
+        """Whether the call's effects must be kept, instead of undoing them and calling again.
 
-        Python may have done what nobody sees, and would do it twice; and where values take no
-        room worth speaking of, there is no reason to.
+        Python may have had effects that nobody noticed, which would happen twice. Calling again
+        saves memory, which is not worth it where values are small.
         """
         if self.noticing.acts or self.recorder.behind:
             return True
@@ -169,7 +176,7 @@ class Seen:
         return not all([self.recorder.is_known(t._array) for t in found])
 
     def looks_at_gradients(self) -> bool:
-        """Whether somebody names `.grad`, and may ask whether there is one."""
+        """Whether the code names `.grad`, so that it matters whether there is a gradient."""
         return self.state.looks_at_gradients or "grad" in self.needed.names
 
     def changes_lists(self) -> bool:
@@ -177,7 +184,7 @@ class Seen:
         return any([not same_items(other, before) for _, other, before in self.lists])
 
     def looks_at_numbers(self) -> bool:
-        """Whether the call depends on its floats in ways that are not seen."""
+        """Whether code may read the values of float arguments without being noticed."""
         if not self.numbers:
             return False
         if self.recorder.looks_at_numbers:
@@ -185,7 +192,7 @@ class Seen:
         return self.guards.calls_others and self.needed.calls_others
 
     def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
-        """The backward passes of results that are differentiated later."""
+        """Record the backward passes of results that are differentiated outside of the call."""
         with self.noticing.paused():
             outside = Outside(self.recorder, self.results, self.inputs)
         if not outside.results:
@@ -202,16 +209,27 @@ class Seen:
             self.outside = outside
 
     def given_back(self, values: Any) -> Any:
-        """What the call returned, with its effects on the arguments, for which others stood in."""
+        """What the call returned; its writes into stand-ins are copied to the real arguments."""
         pairs = [(s, v) for s, v in zip(self.inputs, values, strict=True) if s is not None]
+        arrays = [(s._array, v) for s, v in pairs if not is_tensor(v)]
+        for array, value in arrays:
+            if not same_bits(array, value):
+                value[...] = array
+        pairs = [(s, v) for s, v in pairs if is_tensor(v)]
         for static, value in pairs:
+            before = self.places[id(static)]
+            if static._array is not before:  # `value.data` was set
+                value._array[...] = before
+                assign_data(value, wrap(static._array))
             if static._cell is not None and static._cell.n:
                 write_back(static, value)
             if static._wants_grad and (static._node is None or static._node._is_leaf):
                 value.requires_grad_()
                 value._gradient = static._gradient
-        own = {id(static): value for static, value in pairs}
+        own = {id(static): value for static, value in (*pairs, *arrays)}
         for r in self.results:
+            if isinstance(r, np.ndarray) and id(r) not in own:
+                own[id(r)] = self.recorder.in_argument(r)
             if is_tensor(r) and id(r) not in own:
                 seen = self.recorder.seen_in_argument(r)
                 if seen is not r:  # a view of an argument, as anyone who keeps both expects
@@ -228,7 +246,7 @@ class Seen:
 
 
 def write_back(static: Any, value: Any) -> None:
-    """Have in an argument what was written into its stand-in, with the history of that."""
+    """Copy what was written into a stand-in, and its history, to the real argument."""
     cell = value._version_cell()
     version = cell.n + static._cell.n
     node = static._node
@@ -248,7 +266,7 @@ def write_back(static: Any, value: Any) -> None:
 
 
 def why_not(seen: Seen) -> tuple[str, Any]:
-    """Why a recorded call cannot stand for later ones, and the line; "" if it can."""
+    """Why a recorded call cannot be replayed, and the user's line; "" if it can."""
     recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
     if recorder.trouble:
         if recorder.is_foreign and guards.trouble and seen.needed.trouble:
@@ -281,9 +299,14 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return "it changes a list or dict among its arguments", None
     if any([t is not None and t._cell is not None and t._cell.n for t in inputs]):
         return "it writes into an argument", None
-    pairs = zip(inputs, seen.values, strict=True)
-    if any([t is not None and t._wants_grad is not v._wants_grad for t, v in pairs]):
+    pairs = [(t, v) for t, v in zip(inputs, seen.values, strict=True) if t is not None]
+    if not all([is_tensor(v) or same_bits(t._array, v) for t, v in pairs]):
+        return "it writes into an argument", None
+    if any([is_tensor(v) and t._wants_grad is not v._wants_grad for t, v in pairs]):
         return "it lets an argument require grad", None
+    arrays = [v for _, v in pairs if not is_tensor(v)]
+    if any([value is v for *_, value, _ in guards_of(seen) for v in arrays]):
+        return "it finds an argument elsewhere, too", None
     for t, array in recorder.before.met.values():
         if t._array is not array:
             return "it gives a tensor other memory", None
@@ -317,7 +340,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
 
 
 def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
-    """Why what some statements leave in variables cannot come from a replay."""
+    """Why a replay cannot set the variables that some statements set."""
     tensors = [r for r in seen.results if isinstance(r, TensorBase)]
     if len({id(t) for t in tensors}) < len(tensors):
         return "two variables are one tensor"
@@ -330,8 +353,13 @@ def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
     return ""
 
 
+def guards_of(seen: Seen) -> list[Any]:
+    """What instrumented code found in dicts and variables: (..., value, name)."""
+    return [*seen.state.reads.entries, *seen.state.reads.cells]
+
+
 def paired(value: Any, other: Any) -> list[tuple[Any, Any, Any]]:
-    """The lists and dicts in a value, with those at the same places of another one."""
+    """Pairs of lists and dicts at the same positions in two nested values."""
     if not isinstance(value, (list, dict, tuple)) or type(value) is not type(other):
         return []
     found = [] if isinstance(value, tuple) else [(value, other, other.copy())]
@@ -347,7 +375,7 @@ def same_items(now: Any, before: Any) -> bool:
 
 
 def write_over(target: Any, source: Any, own: dict[int, Any]) -> None:
-    """Have in a list or dict what is in another one, with others in the place of some values."""
+    """Overwrite a list or dict with the items of another one, stand-ins replaced by arguments."""
     if isinstance(source, dict):
         items = {key: own.get(id(value), value) for key, value in source.items()}
         target.clear()
@@ -357,7 +385,7 @@ def write_over(target: Any, source: Any, own: dict[int, Any]) -> None:
 
 
 def has_shared_list(seen: Seen) -> bool:
-    """Whether a list or dict in a result is known elsewhere: a replay would make another one."""
+    """Whether other code refers to a list or dict in a result: a replay makes a new one."""
     parts: list[Any] = [[seen.out]]
     while parts:
         for part in parts.pop():
@@ -371,7 +399,7 @@ def has_shared_list(seen: Seen) -> bool:
 
 
 def is_new_object(value: Any, guards: Guards) -> bool:
-    """Whether a call made an object, which may have tensors in it: each call makes its own."""
+    """Whether the call itself made an object that may hold tensors: each call needs its own."""
     known = (*PLAIN, *ALWAYS_THE_SAME)
     if isinstance(value, types.FunctionType):  # there may be tensors in what it knows
         knows = value.__closure__ or value.__defaults__ or value.__kwdefaults__
@@ -382,11 +410,11 @@ def is_new_object(value: Any, guards: Guards) -> bool:
 def differs_when_replayed(
     recording: Recording, seen: Seen, values: Any, again: bool, stands: bool = False
 ) -> str:
-    """Put everything back, run the steps, compare: what comes out otherwise than before.
+    """Undo the call, run its steps, and compare: the first difference in words, or "".
 
-    If something does, everything is as the call left it; or as it found it, if it can be made
-    `again`: then no more than prints are kept of what it did. If the call `stands`, its memory,
-    which is that of the steps, is put back as well: there may be a graph in it.
+    After a difference everything is as the call left it; or as it was before the call, if that
+    can be made `again`: then only fingerprints of its effects were kept. If the call `stands`, the
+    memory of its steps is restored as well: a graph may refer to it.
     """
     if stands:
         for step in recording.gradient_steps:
@@ -444,7 +472,7 @@ def differs_when_replayed(
 
 
 def part_with_gradients(step: GradientStep) -> None:
-    """The gradients of the call keep their values: the memory is that of the steps."""
+    """Copy the gradients that the call left: their memory belongs to the steps."""
     for i, (leaf, gradient) in enumerate(step.gradients):
         if gradient is not None:
             step.gradients[i] = (leaf, wrap(gradient._array))
@@ -452,7 +480,7 @@ def part_with_gradients(step: GradientStep) -> None:
 
 
 def cells_behind(results: list[Any]) -> list[Any]:
-    """The versions that the graph behind results takes for granted."""
+    """The version cells that the autograd history of results depends on."""
     stack = [r._node for r in results if is_tensor(r) and r._node is not None]
     seen = set(stack)
     found: list[Any] = []
@@ -471,7 +499,7 @@ FIRST_OP = "the first op that differs is"
 
 
 def first_difference(steps: list[Any], recorder: Recorder) -> str:
-    """Which step of a replay has another result than it had in a call; "" if that is not known.
+    """The first step whose replay differs from what it did in the call; "" if not known.
 
     The recorder gets the user's line of that step.
     """
@@ -481,7 +509,8 @@ def first_difference(steps: list[Any], recorder: Recorder) -> str:
         place = f"step {i + 1} of {len(steps)}"
         if step.name == other.name and all(map(same_bits, step.made, other.made)):
             continue
-        recorder.where = recorder.lines.get(id(other))
+        known = recorder.lines.get(id(other))
+        recorder.where = None if known is None else evidence.place(*known)
         if step.name != other.name:
             return f"; the call runs {other.name} where {step.name} was recorded, {place}"
         return f"; {FIRST_OP} {step.name}, {place}"

@@ -1,4 +1,4 @@
-"""The step of a scheduler while a call is recorded: it is told to the recorder as a whole."""
+"""`scheduler.step` while a call is recorded: recorded as one step, which is called again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class CaughtStep(functools.partial[Any]):
-    """In the place of `scheduler.step`; its last argument is what was there."""
+    """Replaces `scheduler.step` during a recording; its last argument is the method it replaces."""
 
     def own(self, owner: Any) -> Any:
-        """What the scheduler has as an attribute of its own; None: its class has it."""
+        """The `step` among a scheduler's own attributes; None if its class has it."""
         found = self.args[0]
         of_class = getattr(found, "__func__", None) is getattr(type(owner), "step", None)
         return None if of_class else found

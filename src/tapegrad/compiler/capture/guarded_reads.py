@@ -1,4 +1,4 @@
-"""What instrumented code reads of objects that were there before the call becomes a guard."""
+"""Reads by instrumented code of objects that existed before the call: each becomes a guard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.base import TensorBase
+from ...core.base import TensorBase, wrap
 from ...nn.modules.module import Module
 from .caught import CaughtStep
 from .guards import is_same
@@ -33,6 +33,9 @@ from .prepared_code import Prepared
 from .reads import ABSENT, MOST_ITEMS, class_dict, instance_dict
 from .symbolic_floats import Number, Options
 
+# Of arrays: what the signature says, and another order of dimensions.
+SHAPES = frozenset(("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "T"))
+
 
 class GuardedReads(Prepared):
     """The hooks that read: attributes, elements, contents, truth and loops."""
@@ -41,6 +44,8 @@ class GuardedReads(Prepared):
         kind = type(owner)
         if kind in BUILTIN_TYPES:
             return getattr(owner, name)
+        if self.is_input(owner) and name in SHAPES:
+            return getattr(owner, name)  # part of the signature, or another view
         if isinstance(owner, TensorBase):
             return self.tensor_attr(owner, name)
         if isinstance(owner, types.ModuleType):
@@ -124,7 +129,7 @@ class GuardedReads(Prepared):
         return value
 
     def find_in(self, mro: Any, name: str) -> Any:
-        """What classes have under a name, with guards on where it was found, and where not."""
+        """Look a name up in classes, with guards on where it was found and where it was not."""
         for cls in mro:
             inside = class_dict(cls)
             if name in inside:
@@ -171,8 +176,15 @@ class GuardedReads(Prepared):
 
     def item(self, owner: Any, key: Any) -> Any:
         if isinstance(owner, TensorBase):
+            key = self.index(key)
             self.contents(key)
             return owner[key]
+        self.look_at_inputs(key)
+        if self.is_input(owner):
+            value = owner[key]
+            if not isinstance(value, np.ndarray) or not self.is_input(value):
+                self.recorder.look_at_array()
+            return value
         kind = type(owner)
         if self.is_new(owner) or kind in (tuple, str, bytes, range):
             return owner[key]
@@ -206,6 +218,26 @@ class GuardedReads(Prepared):
             value = owner[key]
         self.name(value, f"{path}[{short(key)}]")
         return value
+
+    def is_input(self, value: Any) -> bool:
+        """Whether it is an array that stands for an argument, or a view of one."""
+        return isinstance(value, np.ndarray) and self.recorder.stands_for_array(value)
+
+    def index(self, key: Any) -> Any:
+        """A key of a tensor, with tensors in the place of arrays that are inputs."""
+        if type(key) is tuple:
+            return tuple([wrap(each) if self.is_input(each) else each for each in key])
+        return wrap(key) if self.is_input(key) else key
+
+    def look_at_inputs(self, key: Any) -> None:
+        """A key of something else than a tensor: its values decide what is found."""
+        for each in key if type(key) is tuple else (key,):
+            if self.is_input(each):
+                self.recorder.look_at_array()
+
+    def original(self, value: Any) -> Any:
+        """What is stored in the place of a stand-in: somebody else will look at it."""
+        return self.recorder.in_argument(value) if self.is_input(value) else plain(value)
 
     def dict_item(self, owner: Any, key: Any, path: str) -> Any:
         name = f"{path}[{short(key)}]"
@@ -248,7 +280,7 @@ class GuardedReads(Prepared):
         return value
 
     def contents(self, value: Any, shallow: bool = False, depth: int = 0) -> None:
-        """Guard what is in a container, as far as it was there before this call."""
+        """Guard the items of a container that existed before this call."""
         if value is None or isinstance(value, (*PLAIN, TensorBase)):
             if type(value) is Number:
                 self.recorder.looks_at_numbers = True
@@ -278,6 +310,9 @@ class GuardedReads(Prepared):
             if is_known and not self.reads.buffer(value, name):
                 self.give_up(f"it reads a {kind.__name__} of {len(value)} elements")
         elif isinstance(value, np.ndarray):
+            if self.is_input(value):
+                self.recorder.look_at_array()
+                return
             if is_known and not self.reads.array(value, name):
                 self.give_up(f"it reads a NumPy array of {value.nbytes} bytes")
             self.keep.append(value)
@@ -321,7 +356,7 @@ class GuardedReads(Prepared):
             self.reads.queue_items(value, name)
 
     def truth(self, value: Any) -> Any:
-        """Something whose truth is asked for."""
+        """`bool(value)` in a condition: guard what it depends on."""
         if isinstance(value, (list, dict, set, collections.deque)) and not self.is_new(value):
             self.reads.length(value, self.path(value))
         elif not isinstance(value, (*PLAIN, TensorBase)):

@@ -1,4 +1,4 @@
-"""What a recorded call took for granted: Python's values that it could see, and their changes.
+"""Guards: the Python state that a recorded call could read, and whether it changed since.
 
 A function reads more than its arguments: variables around it, globals, attributes of its modules.
 `Guards` goes through all that can be reached from it and remembers the plain values and which
@@ -58,7 +58,7 @@ AT_FIRST = 623  # the word of its twister that NumPy begins with
 
 
 def numpy_stream() -> Any:
-    """Where NumPy's own random numbers are; None while nothing has asked for them."""
+    """The position of NumPy's global random stream; None if it was never used."""
     found = sys.modules.get("numpy.random")  # importing it takes megabytes
     return found.get_state(legacy=False) if hasattr(found, "get_state") else None
 
@@ -105,13 +105,14 @@ class Guards:
             for key, hooks in vars(GLOBAL).items():
                 if isinstance(hooks, dict):
                     self.visit_hooks(hooks, f"the {key} hooks of all modules", 0)
+        self.arrays = [x for x in self.seen.values() if isinstance(x, np.ndarray)]
         for i, value in enumerate(arguments):
             if not isinstance(value, TensorBase):
                 self.visit(value, f"argument {i + 1}", 0)
         self.visit_attributes()
 
     def changed(self) -> str:
-        """What is not as it was, by name; "" if all is."""
+        """The name of the first thing that changed; "" if nothing did."""
         if KERNELS is None or not KERNELS.as_before(
             self.entries, self.lengths, self.cells, self.items
         ):
@@ -143,7 +144,7 @@ class Guards:
         self.reads = reads
 
     def take_over(self, other: Guards) -> None:
-        """What others look at counts here, too."""
+        """Add the guards of another Guards object to these."""
         for name in (
             *("entries", "cells", "lengths", "items", "sets", "queues"),
             *("attributes", "leaf_hooks"),
@@ -153,7 +154,7 @@ class Guards:
         self.calls_others |= other.calls_others
 
     def changed_container(self) -> str:
-        """The same for what is in dicts, variables and lists; equal values may be other objects."""
+        """`changed` for items of dicts and lists and for variables; equal values are no change."""
         for i, (each, key, value, name) in enumerate(self.entries):
             now = each.get(key, ABSENT)
             if now is not value:
@@ -244,7 +245,7 @@ class Guards:
             self.objects.append((value, name, depth))
 
     def visit_attributes(self) -> None:
-        """What functions look up in the user's objects; methods among it look up more."""
+        """Guard attributes of the user's objects that functions name, and follow their methods."""
         known: set[tuple[int, str]] = set()
         before = -1
         while len(known) > before:
@@ -277,7 +278,7 @@ class Guards:
         self.visit(value, name, depth)
 
     def visit_module(self, module: Any, name: str, depth: int) -> None:
-        """A module with all that is inside, however deep."""
+        """Guard an nn.Module with its submodules, however deep."""
         self.visit(type(module), type(module).__name__, depth)
         for key, value in vars(module).items():
             if key in ("_modules", "_parameters", "_buffers"):
@@ -302,13 +303,13 @@ class Guards:
                 self.visit_entry(vars(module), key, f"{name}.{key}", depth)
 
     def visit_hooks(self, hooks: Any, name: str, depth: int) -> None:
-        """Hooks run in the call: what they see is seen by it."""
+        """Guard what hooks can reach: they run as part of the call."""
         self.lengths.append((hooks, len(hooks), name))
         for key in list(hooks):  # one that is put in the place of another has another key
             self.visit_entry(hooks, key, name, depth)
 
     def visit_class(self, cls: Any, name: str, depth: int) -> None:
-        """The methods of the user's classes, and what is kept in the class itself."""
+        """Guard the methods and the attributes of a class of the user's."""
         for base in cls.__mro__:
             if is_library(base) or depth > DEEPEST:
                 continue
@@ -326,7 +327,7 @@ class Guards:
             self.visit(value, name, depth + 1)
 
     def visit_function(self, function: Any, name: str, depth: int) -> None:
-        """The variables around a function of the user's, its defaults, and the globals it names."""
+        """Guard the closure, the defaults and the named globals of a function of the user's."""
         code = function.__code__
         if is_library_file(code.co_filename):  # a decorator, perhaps: what it was given counts
             for cell in function.__closure__ or ():
@@ -353,14 +354,14 @@ class Guards:
             self.visit_file(function.__globals__[variable], variable, names, depth)
 
     def visit_file(self, value: Any, name: str, names: set[str], depth: int) -> None:
-        """What a function names of another file of the user's."""
+        """Guard a name that a function looks up in another module of the user's."""
         if isinstance(value, types.ModuleType) and is_of_the_user(value):
             for key in sorted(names & vars(value).keys()):
                 self.visit_entry(vars(value), key, f"{name}.{key}", depth)
 
 
 class LeafHooks(Guards):
-    """The hooks of leaves, where a backward pass through them is part of the call."""
+    """Guards on the hooks of leaves that a backward pass in the call goes through."""
 
     def __init__(self, leaves: list[Any]) -> None:
         super().__init__(None)
@@ -378,7 +379,7 @@ def hooks_of(t: Any) -> Any:
 
 
 def may_look_unseen(value: Any) -> bool:
-    """Whether something is a function in C, or a module of such: of others than this package."""
+    """Whether a value is a function in C, or a module of such, that is not this package's."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in LOOKS_UNSEEN
     return isinstance(value, types.BuiltinFunctionType) or type(value) is np.ufunc
@@ -411,7 +412,7 @@ def names_in(code: Any) -> set[str]:
 
 @functools.lru_cache(KEPT)
 def own_names_in(code: Any) -> frozenset[str]:
-    """The names in it, without those that are looked up in an attribute or an element."""
+    """The names in code, without those that are looked up on an attribute or an element."""
     found = set()
     before = ""
     for step in dis.get_instructions(code):
@@ -429,7 +430,7 @@ def own_names_in(code: Any) -> frozenset[str]:
 
 @functools.lru_cache(KEPT)
 def globals_in(code: Any) -> frozenset[str]:
-    """Those of them that are global variables, and not attributes of something."""
+    """The names in code that are global variables, not attributes."""
     steps = dis.get_instructions(code)
     found = {step.argval for step in steps if step.opname.endswith(("_GLOBAL", "_NAME"))}
     for constant in code.co_consts:
@@ -451,14 +452,14 @@ def is_module(value: Any) -> bool:
 
 
 def is_kept_apart(value: Any) -> bool:
-    """Optimizers and schedulers: their steps are called again, and change what they change."""
+    """Whether a value is an optimizer or scheduler, whose step a replay calls again."""
     if static(value, "param_groups") is not None:
         return True
     return static(value, "optimizer") is not None and static(value, "last_epoch") is not None
 
 
 def static(value: Any, name: str) -> Any:
-    """An attribute, without a call of the user's `__getattr__`; None if there is none."""
+    """An attribute, looked up without calling the user's `__getattr__`; None if missing."""
     inside = instance_dict(value)
     if inside is not None and name in inside:
         return inside[name]

@@ -1,4 +1,4 @@
-"""The functions that instrumented code calls in the place of reads, calls and stores."""
+"""The functions that instrumented code calls instead of reading, calling and storing itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AUGMENT = {
 
 
 class Hooks:
-    """The functions that instrumented code calls; without a recorder, they do what it says."""
+    """The functions that instrumented code calls; without a recorder they just do the operation."""
 
     __slots__ = ()
 
@@ -198,7 +198,7 @@ HOOKS = Hooks()
 
 
 def resting(hook: Any) -> Any:
-    """A hook in a function of Python's library, which this package calls as well: then it rests."""
+    """Wrap a hook for Python's library: it reports nothing when this package is the caller."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if CURRENT.state is None or is_called_by_user(sys._getframe(1)):

@@ -93,7 +93,7 @@ def instrumented(function: types.FunctionType, hooks: Any) -> types.CodeType | N
 
 
 def of_piece(function: Any, hooks: Any) -> list[tuple[types.CodeType, types.CodeType]]:
-    """Both codes of a function that was made of statements of another one."""
+    """The original and the instrumented code of a function cut out of another function."""
     definition = copied(getattr(function, KEPT))
     Instrumenter().instrument(definition)
     made = with_hooks(code_of(function, definition, function.__code__.co_freevars), hooks)
@@ -101,7 +101,7 @@ def of_piece(function: Any, hooks: Any) -> list[tuple[types.CodeType, types.Code
 
 
 def of_file(code: types.CodeType, hooks: Any) -> list[tuple[types.CodeType, types.CodeType]]:
-    """Both codes of all functions in the statement of a file that contains a function."""
+    """The original and the instrumented code of all functions in one statement of a file."""
     tree = tree_of(code.co_filename)
     if tree is None or code.co_flags & (ODD & ~0x20):  # generators are fine
         return []
@@ -183,7 +183,7 @@ def codes_in(code: types.CodeType) -> list[types.CodeType]:
 
 
 def pairs(before: types.CodeType, after: types.CodeType) -> Any:
-    """The code objects inside of two that differ in nothing but hooks, side by side."""
+    """Pairs of nested code objects of two codes that differ in nothing but hooks."""
     left, right = codes_in(before), codes_in(after)
     if len(left) != len(right):
         return
@@ -356,7 +356,7 @@ class Instrumenter(ast.NodeTransformer):
         return self.generic_visit(node) if isinstance(node, ast.Slice) else self.visit(node)
 
     def as_value(self, node: Any) -> Any:
-        """What stands in brackets, as an expression."""
+        """A subscript as an expression: `a:b` becomes slice(a, b)."""
         if isinstance(node, ast.Slice):
             parts = [node.lower, node.upper, node.step]
             none = ast.Constant(None)
@@ -536,7 +536,7 @@ class Instrumenter(ast.NodeTransformer):
         return ast.copy_location(ast.Assign([target], value), node)
 
     def spread(self, target: Any, name: str, node: Any) -> list[Any]:
-        """What assigns a variable to a target, with attributes and elements set by hooks."""
+        """Statements that assign a variable to a target; hooks set attributes and elements."""
         value: Any = ast.copy_location(ast.Name(name, ast.Load()), node)
         if isinstance(target, (ast.Attribute, ast.Subscript)):
             return [self.setting(target, value, node)]

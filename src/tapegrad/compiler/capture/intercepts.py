@@ -1,4 +1,4 @@
-"""What a recorder hears while a call runs: output, options of optimizers, steps of schedulers."""
+"""Interception of output, optimizers' options and schedulers' steps during a recording."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .symbolic_floats import Options
 
 @contextlib.contextmanager
 def to_output(recorder: Any) -> Iterator[None]:
-    """What is printed would not be printed again."""
+    """Tell the recorder of printed output, which a replay would not repeat."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = Heard(sys.stdout, recorder), Heard(sys.stderr, recorder)  # type: ignore
     try:
@@ -25,7 +25,7 @@ def to_output(recorder: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def to_options(recorder: Any, owners: list[Any]) -> Iterator[None]:
-    """What the call sets in the groups of optimizers is to be set again."""
+    """Record the options that the call sets in parameter groups, to be set again by replays."""
     lists = [each.param_groups for each in owners if hasattr(each, "param_groups")]
     for groups in lists:
         groups[:] = [Options(group, recorder) for group in groups]
@@ -41,7 +41,7 @@ def to_options(recorder: Any, owners: list[Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def to_schedulers(recorder: Any, schedulers: list[Any]) -> Iterator[None]:
-    """They are of many classes, the user's among them: their steps are caught here."""
+    """Record `scheduler.step()` of any class, the user's included, as one step."""
 
     def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return recorder.whole(function, args, kwargs)

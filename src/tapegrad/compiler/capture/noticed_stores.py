@@ -1,4 +1,4 @@
-"""What instrumented code stores in objects that were there before the call is an effect."""
+"""Stores by instrumented code into objects that existed before the call: side effects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from .hooks import AUGMENT
 from .instrumented import original_of
 from .object_kinds import (
     PLAIN,
-    plain,
     short,
 )
 from .reads import ABSENT
@@ -36,6 +35,7 @@ class NoticedStores(GuardedReads):
         elif isinstance(owner, Module) and not self.is_new(owner):
             if not self.is_same_attr(owner, name, value):
                 self.changes(owner, f".{name}")
+                value = self.original(value)
         elif isinstance(owner, FunctionCtx) and not getattr(owner, "_outputs", None):
             self.mark(owner)  # `forward` of a Function is running, for which it was made
         elif not self.is_new(owner):
@@ -45,18 +45,18 @@ class NoticedStores(GuardedReads):
                 pass  # what it does is seen
             elif not self.has_own_setter(owner):
                 self.changes(owner, f".{name}")
-            value = plain(value)
+            value = self.original(value)
         setattr(owner, name, value)
 
     def has_own_setter(self, owner: Any) -> bool:
-        """Whether `__setattr__` of the user's class sees to what is stored."""
+        """Whether the user's class defines `__setattr__`, which then runs instrumented itself."""
         if isinstance(owner, (type, types.ModuleType)):
             return False
         found = type(owner).__setattr__
         return isinstance(found, types.FunctionType) and self.enter(found)
 
     def is_same_attr(self, owner: Any, name: str, value: Any) -> bool:
-        """Whether an attribute is set to what it is, and is guarded as that."""
+        """Whether an attribute is set to the value that it has, which is then guarded."""
         inside = vars(owner)
         if name in inside and (inside[name] is value or is_same(inside[name], value)):
             self.reads.entry(inside, name, inside[name], f"{self.path(owner)}.{name}")
@@ -70,6 +70,7 @@ class NoticedStores(GuardedReads):
 
     def set_item(self, value: Any, owner: Any, key: Any) -> None:
         if isinstance(owner, TensorBase):
+            key = self.index(key)
             self.contents(key)
             self.contents(value)
         elif isinstance(owner, Options):
@@ -78,7 +79,7 @@ class NoticedStores(GuardedReads):
             setter = getattr(type(owner), "__setitem__", None)
             if not (isinstance(setter, types.FunctionType) and self.enter(setter)):
                 self.changes(owner, f"[{short(key)}]")
-            value = plain(value)
+            value = self.original(value)
         owner[key] = value
 
     def del_item(self, owner: Any, key: Any) -> None:

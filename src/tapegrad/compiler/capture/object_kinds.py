@@ -1,4 +1,4 @@
-"""Which kinds of objects and functions instrumented code meets, and who called a function."""
+"""Classification of the objects and functions that instrumented code uses, and of callers."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def is_written_by_python(code: types.CodeType) -> bool:
 
 
 def is_of_a_tuple(frame: Any) -> bool:
-    """Whether a function is one that `namedtuple` wrote: it makes a tuple, and nothing else."""
+    """Whether a frame runs a function that `namedtuple` generated: it only makes a tuple."""
     return str(frame.f_globals.get("__name__", "")).startswith("namedtuple_")
 
 

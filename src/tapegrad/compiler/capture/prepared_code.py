@@ -32,7 +32,7 @@ from .swapped_code import CURRENT, SWAPS, unheard
 
 
 class Told:
-    """What a recorded call has read and made so far, and what is said about it."""
+    """The notes of a recorded call: what it has read and made so far, and its functions."""
 
     def __init__(
         self, recorder: Any, function: Any, arguments: Any, learned: Any = (), is_told: bool = False
@@ -107,11 +107,11 @@ class Told:
 
 
 class Prepared(Told):
-    """Has functions run with hooks, and guards what they name."""
+    """Makes functions run instrumented code, and guards the variables that they name."""
 
     @unheard
     def prepare(self, value: Any) -> None:
-        """Have a callable, or the methods of an object, run instrumented whoever calls them."""
+        """Make a callable, or the methods of an object, run instrumented code for any caller."""
         kind = type(value)
         if kind is types.FunctionType:
             self.enter(value)
@@ -162,14 +162,14 @@ class Prepared(Told):
         return True
 
     def started(self, code: types.CodeType) -> None:
-        """Instrumented code runs for the first time: what its functions name counts from now on."""
+        """Called when instrumented code first runs: guard the variables that its functions name."""
         if id(code) not in self.ran:
             self.ran.add(id(code))
             for function in self.by_code.get(id(code), ()):
                 self.guard_function(function, original_of(code))
 
     def guard_function(self, function: types.FunctionType, code: types.CodeType) -> None:
-        """The variables around a function, the globals that it names, and its defaults."""
+        """Guard the closure of a function, the globals that it names, and its defaults."""
         reads = self.reads
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             value = cell_contents(cell)
@@ -189,7 +189,7 @@ class Prepared(Told):
             reads.dict_items(function.__kwdefaults__, f"a default of {function.__name__}")
 
     def prepare_class(self, cls: type) -> None:
-        """Have the methods of a class run instrumented; they are called behind the scenes, too."""
+        """Make the methods of a class run instrumented; Python calls some of them implicitly."""
         if id(cls) in self.classes:
             return
         self.classes.add(id(cls))

@@ -1,4 +1,4 @@
-"""What Python's state a recorded call reads and changes, seen exactly.
+"""The Python state that a recorded call reads and changes, observed read by read.
 
 While a call is recorded, the user's functions run instrumented code (`instrumented.py`), and its
 hooks end up here. What is read of objects that were there before the call becomes a guard
@@ -30,7 +30,7 @@ from .vetted_calls import VettedCalls
 
 
 class PythonState(VettedCalls):
-    """A block in which the state of Python is heard, for one recorder."""
+    """A `with` block in which reads and stores of instrumented code go to one recorder."""
 
     def __enter__(self) -> PythonState:
         self.outer, CURRENT.state = CURRENT.state, self

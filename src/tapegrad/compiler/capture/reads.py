@@ -23,7 +23,7 @@ ORDER = operator.attrgetter("__mro__")
 
 
 class Reads:
-    """What was read, in the order of reading; `names` say what for people."""
+    """All reads in order; `names` describe each of them for messages."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[Any, Any, Any, str]] = []
@@ -135,11 +135,11 @@ class Reads:
         return True
 
     def settle(self) -> None:
-        """Note the functions as they are, once none of them runs instrumented code any more."""
+        """Take the guards on functions' code once their original code is back in place."""
         self.function_parts = list(map(OF_FUNCTIONS, self.functions))
 
     def changed_otherwise(self) -> str:
-        """What changed of all that C does not compare; "" if nothing did."""
+        """The name of a changed value among those that C code cannot compare; "" if none."""
         if self.owners and not all(map(operator.is_, map(type, self.owners), self.classes)):
             return "the class of an object"
         if self.bases and not all(map(operator.is_, map(ORDER, self.bases), self.orders)):

@@ -30,7 +30,7 @@ from ...kernels.cpu import KERNELS
 from ...ops.draws.generators import Generator
 from ...ops.draws.sampling import NormalMean
 from ...optim._native import WATCHING
-from ..breaks.calls import Place, body_of, place_in, users_line
+from ..breaks.calls import Place, body_of, place_in, users_frame, users_line
 from ..plan.early_release import Dying, is_large, release
 from ..plan.memory_plan import forget_memory
 from ..plan.native_calls import as_taped, taped, taped_copy, taped_draw, taped_write
@@ -61,6 +61,7 @@ from .side_effects import unnoticed
 from .symbolic_floats import Number, NumberFill, NumberStep, OptionStep, Read, ReadStep, number
 from .undo import Earlier, Snapshots
 
+OTHER_MEMORY = "it gives a tensor other memory"
 ONE_NUMBER = frozenset(("aten::zero_", "aten::fill_"))  # everywhere in a tensor
 
 # Ops that hand a value to Python, by their names in PyTorch.
@@ -82,7 +83,7 @@ MOST_PLACES = 16  # in the way of recording a call, that are noted
 
 
 class Recorder(OpMode):
-    """A block whose ops become steps."""
+    """A `with` block whose ops are recorded as steps."""
 
     records_steps = True
     hook: Any = None  # what Python tells of the functions that are called
@@ -103,7 +104,7 @@ class Recorder(OpMode):
         # Else the memory behind values that the call is done with is given back.
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
         self.keeps_values = keeps_values
-        self.lines: dict[int, Any] = {}  # by id of a step: the user's line, where values are kept
+        self.lines: dict[int, Any] = {}  # by id of a step: the code and instruction of the user's
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.idle: list[Any] = []  # gradients of the recording that such a call is compared with
         self.answers: list[bool] = []  # that decided what to do next
@@ -133,6 +134,9 @@ class Recorder(OpMode):
         self.is_inside = False  # a function that is called as a whole
         self.originals: dict[int, tuple[Any, Any]] = {}  # by id of memory: stand-ins, arguments
         self.stood_for: dict[int, Any] = {}  # by id of a stand-in: the argument
+        # By id: arrays that stand for NumPy arrays among the arguments, and those.
+        self.arrays: dict[int, tuple[Any, Any]] = {}
+        self.looks_at_arrays = False  # at values in these, which may be others in the next call
         self.has_histories = False  # a tensor that was there before is no leaf
         self.take_over([t._array for t in inputs])
         for t in tensors:
@@ -149,11 +153,35 @@ class Recorder(OpMode):
 
     def stand_for(self, pairs: list[tuple[Any, Any]]) -> None:
         """Tensors that stand for arguments, with those arguments."""
-        self.originals = {id(memory(t._array)): (t, value) for t, value in pairs}
-        self.stood_for = {id(t): value for t, value in pairs}
+        tensors = [(t, value) for t, value in pairs if isinstance(value, TensorBase)]
+        self.originals = {id(memory(t._array)): (t, value) for t, value in tensors}
+        self.stood_for = {id(t): value for t, value in tensors}
+        arrays = [(t._array, v) for t, v in pairs if not isinstance(v, TensorBase)]
+        self.arrays = {id(array): (array, value) for array, value in arrays}
+
+    def stands_for_array(self, value: Any) -> bool:
+        """Whether an array looks at the values of an argument."""
+        return bool(self.arrays) and id(memory(value)) in self.arrays
+
+    def in_argument(self, array: Any) -> Any:
+        """An array that looks at a stand-in, as one that looks at the argument."""
+        known = self.arrays.get(id(memory(array)))
+        if known is None:
+            return array
+        return known[1] if array is known[0] else at_the_same_place(array, *known)
+
+    def look_at_array(self) -> None:
+        self.looks_at_arrays = True
+        self.give_up("it looks at the values of a NumPy array that it is given")
 
     def asked(self, t: Any, what: str) -> Any:
         """What a stand-in cannot tell, or what is not part of the signature, the argument tells."""
+        if what == "data":
+            if id(t) in self.stood_for or not self.is_made(t._array):
+                self.give_up(OTHER_MEMORY)
+            return t
+        if what == "place" and not t._special and self.stands_for_array(t._array):
+            self.give_up("it asks where an argument lies in memory")
         known = self.originals.get(id(memory(t._array)))
         if known is None or (t._special and lazy_conj.has(t._array)):
             return t
@@ -167,7 +195,7 @@ class Recorder(OpMode):
         return t if what == "history" else self.seen_in_argument(t)
 
     def seen_in_argument(self, t: Any) -> Any:
-        """A view of a stand-in as a view of the argument, where that lies in memory alike."""
+        """For a view of a stand-in: the same view of the argument, if their layouts agree."""
         known = None if t._special else self.originals.get(id(memory(t._array)))
         if known is None:
             return t
@@ -183,7 +211,7 @@ class Recorder(OpMode):
         return view
 
     def give_up(self, reason: str) -> None:
-        """This call cannot be replayed; the first reason counts."""
+        """Note why this call cannot be replayed; the first reason counts."""
         if not self.trouble:
             self.trouble = reason
             self.where = users_line()
@@ -199,7 +227,7 @@ class Recorder(OpMode):
             self.places += [place for place in places if place.line]
 
     def was_there(self, t: Any) -> None:
-        """A tensor that the call can reach and did not make, and its gradient.
+        """Note a tensor that the call can reach and did not make, and its gradient.
 
         Steps may read these, arguments, and what earlier steps made; nothing else is known to have
         the same values in each replay. They must not change unseen, so it is noted what they hold.
@@ -222,7 +250,7 @@ class Recorder(OpMode):
         return False
 
     def meet(self, t: Any, user: str = "it") -> None:
-        """A tensor that is used: if it was there before, remember what it was like."""
+        """Called for each tensor that is used: take a snapshot if it existed before the call."""
         if t._special:
             lazy = t._special == WITH_BITS  # the values are those of another, with other signs
             what = "conjugate or negative view" if lazy else f"{type(t).__name__} on {t.device}"
@@ -328,19 +356,19 @@ class Recorder(OpMode):
         return made
 
     def let_go(self) -> None:
-        """What only the steps know needs no memory until they are run."""
+        """Release the memory of values that only the steps refer to, until they are run."""
         if self.dying is not None:
             self.dying.let_go()
         if self.idle:
             self.idle = [each for each in self.idle if not each.rests(self.before)]
 
     def forget(self) -> None:
-        """What is needed of the steps is in a recording by now."""
+        """Drop everything, once a recording has taken the steps."""
         self.steps, self.made, self.kept = [], {}, []
         self.zeros, self.dying = {}, None
 
     def unseen(self, op: Op, tensors: Any, attrs: Any, watch: Any) -> Any:
-        """The op as it would run without a recorder."""
+        """Run an op as if there were no recorder."""
         mask = wanting(tensors)
         with below_autograd():
             answer = apply(op, tensors, attrs, watch)
@@ -399,7 +427,7 @@ class Recorder(OpMode):
         return out
 
     def read_to_return(self, call: Call) -> Any:
-        """A value that the function only returns, in the place of its later ones; None: no."""
+        """A Read if the function only returns this value: replays return theirs. None if not."""
         t = call.args[0]
         if t._special:
             return None
@@ -410,22 +438,22 @@ class Recorder(OpMode):
         self.meet(t)
         place: Any = number(value, self) if is_float else Read()
         self.has_returned = True
-        self.steps.append(ReadStep(t._array, value, place))
+        self.write_down(ReadStep(t._array, value, place))
         return place
 
     def may_decide(self, t: Any) -> bool:
         return not t._special and t._array.dtype == np.bool_
 
     def decide(self, t: Any) -> bool:
-        """A truth that Python asks for: the recording is for calls with the same answer."""
+        """Record a bool that Python asks for: the recording is for calls with this answer."""
         self.meet(t)
         answer = bool(the_element(wrap(t._array)))
         self.answers.append(answer)
-        self.steps.append(Decision(t._array, answer, users_line(), place_in(self.body)))
+        self.write_down(Decision(t._array, answer, users_line(), place_in(self.body)))
         return answer
 
     def look(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """A check of values, which a replay makes again before it changes anything."""
+        """Record a check of values, which a replay repeats before it changes anything."""
         if self.trouble:
             return function(*args, **kwargs)
         for t in leaves_of((args, kwargs)):
@@ -444,12 +472,12 @@ class Recorder(OpMode):
         return answer
 
     def refuse_returned(self, given: Any) -> None:
-        """No op gets a number that is only to be returned."""
+        """Give up if an op gets a number that was taken to be only returned."""
         if self.has_returned and any([type(v) is Number for v in leaves_of(given)]):
             self.give_up("a value is handed to Python")
 
     def fill(self, name: str, call: Call) -> Any:
-        """A new tensor that has the same values every time."""
+        """Record a new tensor that has the same values every time."""
         given = [t for t in leaves_of((call.args, call.kwargs)) if isinstance(t, TensorBase)]
         has_model = name.endswith(("_like", "lift_fresh")) or name.startswith("aten::new_")
         self.looks_at_numbers |= name.endswith("lift_fresh")  # there may be some in its list
@@ -472,7 +500,7 @@ class Recorder(OpMode):
     def add_fill(self, name: str, array: Any) -> None:
         self.take_over([array])
         step = FillStep(name, array)
-        self.steps.append(step)
+        self.write_down(step)
         if step.is_zero and array is memory(array) and array.flags.forc:
             self.zeros[id(array)] = array
             if is_large(array):
@@ -510,16 +538,22 @@ class Recorder(OpMode):
         if tape is None:
             return False
         step = CopyStep(call, *self.without_history((call.args, call.kwargs)), target, tape)
-        self.steps.append(step)
+        self.write_down(step)
         return True
+
+    def write_down(self, step: Step) -> None:
+        """Append a step, and note which line led to it."""
+        self.steps.append(step)
+        if self.keeps_steps:
+            frame = users_frame()
+            if frame is not None:
+                self.lines[id(step)] = frame.f_code, frame.f_lasti
 
     def add(self, step: Step, *given: Any) -> None:
         """Append a step; what it is given may have numbers in it."""
         if self.has_numbers and any([type(v) is Number for v in leaves_of(given)]):
             step = NumberStep(step)
-        if self.keeps_values:
-            self.lines[id(step)] = users_line()
-        self.steps.append(step)
+        self.write_down(step)
 
     def in_arrays(self, op: Op, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         """Operands with arrays in the place of numbers, where that comes to the same."""
@@ -538,14 +572,14 @@ class Recorder(OpMode):
         return wrap(self.number_arrays[key].made[0])
 
     def option(self, group: Any, key: str, value: Any) -> None:
-        """The call sets an option of an optimizer."""
+        """Record that the call sets an option of an optimizer."""
         if not self.is_inside and not self.trouble:
             if isinstance(value, TensorBase):
                 self.give_up("it sets an option of an optimizer to a tensor")
-            self.steps.append(OptionStep(group, key, value))
+            self.write_down(OptionStep(group, key, value))
 
     def may_write(self, t: Any) -> None:
-        """What is done next may change a tensor."""
+        """Take a copy of a tensor that the next operation may change."""
         if not t._special:
             self.before.keep(t)
 
@@ -627,7 +661,7 @@ class Recorder(OpMode):
         return out
 
     def forget_values(self, t: Any) -> None:
-        """A tensor is about to be overwritten: what it holds does not matter, unless it did."""
+        """Note that a tensor is overwritten: its old values matter only if they were read."""
         if not self.is_known(t._array):
             self.take_over([t._array])  # made for this
         elif not t._special and t._array is memory(t._array) and not self.is_made(t._array):
@@ -636,7 +670,7 @@ class Recorder(OpMode):
                 self.before.keep_none_of(t)
 
     def note_cleared(self, optimizer: Any) -> None:
-        """Gradients that are as they were are forgotten: what they were does not matter."""
+        """Note that an optimizer drops gradients that were not read: their values do not matter."""
         was = {id(t): earlier for t, earlier in self.at_start}
         for group in optimizer.param_groups:
             for p in group["params"]:
@@ -644,7 +678,7 @@ class Recorder(OpMode):
                     self.cleared.add(id(p))
 
     def note_gradients(self) -> None:
-        """A step for the leaves whose `.grad` is another tensor than before."""
+        """Add a step for the leaves whose `.grad` was replaced by another tensor."""
         changed = []
         for key, t in {**self.others, **self.leaves}.items():
             if not self.gradients[key].is_still(t._gradient):
@@ -655,7 +689,7 @@ class Recorder(OpMode):
                 elif t._gradient is not None:
                     self.check_origin(t._gradient._array, "a leaf gets a gradient")
         if changed:
-            self.steps.append(GradientStep(changed))
+            self.write_down(GradientStep(changed))
 
     def gradients_before(self, looks: bool) -> list[tuple[Any, Any]]:
         """The leaves for which it matters what `.grad` was before: it was read, added to, or set.
@@ -678,7 +712,7 @@ class Recorder(OpMode):
         return found
 
     def needed_steps(self, steps: list[Step]) -> list[Step]:
-        """Steps without those that later ones make up for."""
+        """The steps without those whose effects later steps overwrite."""
         kept: list[Step] = []
         for i, step in enumerate(steps):
             if isinstance(step, FillStep) and id(memory(step.made[0])) not in self.written:
@@ -701,13 +735,9 @@ class Recorder(OpMode):
         }
 
     def without_history(self, value: Any) -> Any:
-        """Tensors of this call replaced by others with the same memory and version."""
+        """Tensors of this call replaced by others with the same memory."""
         if isinstance(value, TensorBase):
-            if not self.is_made(value._array):
-                return value
-            alias = wrap(value._array)
-            alias._cell = value._version_cell()
-            return alias
+            return wrap(value._array) if self.is_made(value._array) else value
         if isinstance(value, (list, tuple)):
             made = [self.without_history(v) for v in value]
             return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)

@@ -64,7 +64,7 @@ def same_call(code: types.CodeType, position: Any) -> int | None:
 
 @functools.lru_cache(4096)  # every cell of a notebook has new code objects
 def goes_straight(code: types.CodeType, place: int, computed: bool) -> bool:
-    """Whether the result of the call at a place gets nowhere but into what the function returns."""
+    """Whether the result of a call at a bytecode offset is used for the return value only."""
     if code.co_flags & (0x20 | 0x80 | 0x200):  # generators and coroutines
         return False
     steps = [step for step in dis.get_instructions(code) if step.opname not in NOTHING]
@@ -109,7 +109,7 @@ def goes_straight(code: types.CodeType, place: int, computed: bool) -> bool:
 
 
 def take(stack: list[bool], n: int) -> bool:
-    """Whether any of the last things depends on the value; they are gone then."""
+    """Pop n entries of the stack; whether any of them depends on the value."""
     taken = stack[max(len(stack) - n, 0) :] if n else []
     del stack[max(len(stack) - n, 0) :]
     return any(taken)

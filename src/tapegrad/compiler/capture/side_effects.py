@@ -1,4 +1,4 @@
-"""What Python does in a call that is recorded: which functions run, and what they do outside.
+"""Side effects of Python code in a recorded call: which functions run, and what they change.
 
 Python's own hook for profilers tells of every function that is called, those in C as well. Who
 writes to a file or asks for the time does what a replay would not do. And a call in which nothing
@@ -54,7 +54,7 @@ IS_SEEN, IS_WATCHED = 1, 2  # what is said of a function that starts, as a sum
 
 
 class Heard:
-    """A stream that tells a recorder when something is written to it."""
+    """A wrapper of an output stream that tells the recorder of writes."""
 
     def __init__(self, stream: Any, recorder: Any) -> None:
         self.stream = stream
@@ -69,7 +69,7 @@ class Heard:
 
 
 def unnoticed(method: Any) -> Any:
-    """A method of a recorder in which nothing of the user's runs: there is a lot going on."""
+    """Decorate a method of a recorder that runs no code of the user's: its calls are ignored."""
 
     @functools.wraps(method)
     def call(self: Any, *args: Any) -> Any:
@@ -110,7 +110,7 @@ class CallWatch:
 
 
 class Noticing:
-    """A block in which a recorder is told what Python does. Where a profiler is on, it is not."""
+    """A `with` block that reports calls of Python to a recorder, unless a profiler is on."""
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
@@ -135,7 +135,7 @@ class Noticing:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """A block in which nothing of the user's runs."""
+        """A `with` block whose calls are ignored: no code of the user's runs in it."""
         hook = self.recorder.hook
         if hook is not None:
             hook.stop()
@@ -146,7 +146,7 @@ class Noticing:
                 hook.start()
 
     def places_of(self, name: str) -> list[Place]:
-        """Where functions are called that name a variable or an `.attribute`."""
+        """The places that call functions which name a variable or an `.attribute`."""
         name = name.removeprefix(".")
         found = [place for code, place in self.places.items() if name in names_in(code)]
         return [place for place in found if place.line]
@@ -174,7 +174,7 @@ class Noticing:
         return IS_SEEN | IS_WATCHED if is_other else IS_SEEN
 
     def notice_call(self, frame: Any, function: Any) -> None:
-        """A function in C is called by somebody else than this package."""
+        """Called for each call of a function in C that this package does not make."""
         owner = getattr(function, "__self__", None)
         name = getattr(function, "__name__", "")
         if isinstance(owner, TensorBase):
@@ -201,7 +201,7 @@ def is_date(owner: Any) -> bool:
 
 
 def is_asked_by_user(frame: Any) -> bool:
-    """Whether it is not this package that wants something of Python's library."""
+    """Whether a function of Python's library was called by the user's code, not by this package."""
     while frame is not None and is_library_file(frame.f_code.co_filename):
         if frame.f_code.co_filename.startswith(PACKAGE):
             return False

@@ -1,4 +1,4 @@
-"""Functions that run instrumented code for a while, and who hears its hooks."""
+"""Swapping functions' code for instrumented code, and the state that gets its hooks' calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...core.locks import new_rlock
 
 
 class Current(threading.local):
-    """The state that hears the hooks of a thread; None: they do what the code says."""
+    """The PythonState that this thread's hooks report to; None: hooks just do the operation."""
 
     state: Any = None  # PythonState
     is_busy = False
@@ -47,7 +47,7 @@ SWAPS = Swaps()
 
 
 def unheard(method: Any) -> Any:
-    """A method during which nothing of the user's runs: hooks that it meets hear nothing."""
+    """Decorate a method that runs no code of the user's: hooks report nothing meanwhile."""
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Python's numbers among the arguments of a recorded call, where they change from call to call.
+"""Symbolic floats: number arguments of a recorded call that change from call to call.
 
 A `Number` is the float that it looks like. What is computed from it is another `Number`, which
 knows how, and so an op that gets one is run again with what the number is by then. Who looks at its
@@ -21,7 +21,7 @@ LARGEST = 1e30  # beyond, dtypes have a word in it
 
 
 class Number(float):
-    """A float whose later values can be told."""
+    """A float that knows how it is computed from arguments, so that a replay has its new value."""
 
     recorder: Any = None
     operation: Callable[..., Any] | None = None  # how it is computed; None: it is an argument
@@ -29,13 +29,13 @@ class Number(float):
     current: float = 0.0  # of an argument, in the call that is being replayed
 
     def now(self) -> float:
-        """What it is in the call that is being replayed."""
+        """The value in the call that is being replayed."""
         if self.operation is None:
             return self.current
         return float(self.operation(*[now(part) for part in self.parts]))
 
     def read(self) -> None:
-        """Somebody looks at the value."""
+        """Note that code read the value: it becomes part of the cache key."""
         recorder = self.recorder
         if recorder is not None and not recorder.is_quiet:
             if sys._getframe(2).f_code.co_name not in LOOKS:
@@ -43,7 +43,7 @@ class Number(float):
 
 
 class Read:
-    """A value of a tensor that is returned, and that nobody does anything else with."""
+    """A tensor's value as a number that the function only returns."""
 
     current: Any = None
 
@@ -59,7 +59,7 @@ def number(value: float, recorder: Any) -> Number:
 
 
 def now(value: Any) -> Any:
-    """A value with the numbers in it as they are in the call that is being replayed."""
+    """A nested value whose symbolic floats are replaced by their values in this replay."""
     if type(value) is Number or type(value) is Read:
         return value.now()
     if isinstance(value, (list, tuple)):
@@ -86,7 +86,7 @@ def lifted(name: str) -> Callable[..., Any]:
 
 
 def looking(name: str) -> Callable[..., Any]:
-    """A method that gives the value away."""
+    """A float method that reads the value, and notes that it does."""
     operation = getattr(float, name)
 
     def method(self: Number, *others: Any) -> Any:
@@ -110,7 +110,7 @@ for _name in (
 
 
 class NumberFill(Step):
-    """A number where kernels in C look for it."""
+    """Writes a symbolic float to the memory from which kernels in C read it."""
 
     name = "number"
 
@@ -123,7 +123,7 @@ class NumberFill(Step):
 
 
 class NumberStep(Step):
-    """A step with numbers in it."""
+    """A step whose arguments hold symbolic floats."""
 
     PLACES = ("arrays", "attrs", "args", "kwargs")
 
@@ -141,6 +141,10 @@ class NumberStep(Step):
         found: list[Any] = self.step.reads()
         return found
 
+    def count_apart(self, is_made: Any, leaves: dict[int, Any]) -> None:
+        self.step.count_apart(is_made, leaves)
+        self.cell = self.step.cell
+
     def run(self) -> None:
         for place, value in self.given.items():
             setattr(self.step, place, now(value))
@@ -148,7 +152,7 @@ class NumberStep(Step):
 
 
 class ReadStep(Step):
-    """A value that is read to be returned."""
+    """A step that reads a tensor's value, which the function returns."""
 
     name = "item"
 
@@ -166,7 +170,7 @@ class ReadStep(Step):
 
 
 class OptionStep(Step):
-    """An option of an optimizer that a call sets."""
+    """A step that sets an option of an optimizer, as the recorded call did."""
 
     has_effects = True
 
@@ -182,7 +186,7 @@ class OptionStep(Step):
 
 
 class Options(dict[str, Any]):
-    """A group of an optimizer's parameters that tells a recorder what is set in it."""
+    """A parameter group of an optimizer that tells the recorder which options are set."""
 
     def __init__(self, group: dict[str, Any], recorder: Any) -> None:
         super().__init__(group)

@@ -1,8 +1,8 @@
-"""What tensors, optimizers and generators were like before a call, so that it can be run again.
+"""Snapshots of tensors, optimizers and generators before a call, so that it can be undone.
 
-Of a tensor that is only looked at a fingerprint is enough: it tells whether something changed it
-behind our back. What is about to be written is copied first, and that copy is all there is: when
-the call is undone, it changes places with the values of now, with which the replay is compared.
+For a tensor that is only read a fingerprint is enough, which shows whether something changed it
+unnoticed. A tensor that is about to be written is copied first. When the call is undone, the copy
+and the new values change places; the replay is compared with the latter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PLAIN = (bool, int, float, complex, str, type(None))
 
 
 class Earlier:
-    """What `.grad` of a leaf was. A call that forgets it has its memory: nothing keeps it here."""
+    """The earlier `.grad` of a leaf, held weakly: a call that drops it may reuse its memory."""
 
     def __init__(self, gradient: Any) -> None:
         self.known = None if gradient is None else weakref.ref(gradient)
@@ -39,7 +39,7 @@ class Earlier:
 
 
 class Looked(weakref.ref[Any]):
-    """Memory that is only looked at, as long as it is there: its fingerprint."""
+    """The fingerprint of memory that is only read, held weakly."""
 
     __slots__ = ("key", "mark")
 
@@ -53,7 +53,7 @@ class Looked(weakref.ref[Any]):
 
 
 class Print:
-    """What an array was, where it is enough to tell another one from it."""
+    """The fingerprint of an array's values, where it need only be told from other values."""
 
     def __init__(self, array: Any) -> None:
         # Piece by piece, so that no copy of all is needed to have the elements in order.
@@ -73,14 +73,14 @@ def pieces_of(array: Any) -> list[Any]:
 
 
 def is_same_as(array: Any, after: Any) -> bool:
-    """Whether an array has the values of another one, which may be known by its print alone."""
+    """Whether an array has the values of another one, of which only a Print may be known."""
     if type(after) is Print:
         return Print(array).mark == after.mark
     return same_bits(array, after)
 
 
 class Snapshots:
-    """Everything that a recorded call met and that was there before."""
+    """Snapshots of everything that existed before a recorded call and that the call used."""
 
     def __init__(self) -> None:
         self.arrays: dict[int, tuple[Any, Any]] = {}  # by id of the owner: it, and a copy
@@ -103,7 +103,7 @@ class Snapshots:
         return id(owner) in self.arrays or id(owner) in self.prints
 
     def look(self, t: Any) -> None:
-        """A tensor that the call uses, or may change behind our back."""
+        """Take the fingerprint of a tensor that the call reads, or may change unnoticed."""
         self.look_at(memory(t._array))
         self.meet(t)
 
@@ -116,7 +116,7 @@ class Snapshots:
             self.prints[id(owner)] = Looked(owner, self.gone)
 
     def keep(self, t: Any) -> None:
-        """A tensor that is about to be written."""
+        """Copy a tensor that is about to be written."""
         self.keep_version(t)
         owner = memory(t._array)
         if self.prints.pop(id(owner), None) is not None:
@@ -128,7 +128,7 @@ class Snapshots:
         self.versions.setdefault(id(cell), (cell, cell.n))
 
     def keep_none_of(self, t: Any) -> None:
-        """A tensor that is about to be overwritten, before anything looked at it."""
+        """Note a tensor that is overwritten before it is read: its old values do not matter."""
         self.keep_version(t)
         if self.prints.pop(id(t._array), None) is not None:
             self.arrays[id(t._array)] = (t._array, None)
@@ -141,7 +141,7 @@ class Snapshots:
             self.look_at(memory(t._gradient._array))
 
     def take_object(self, owner: Any) -> None:
-        """An optimizer or a scheduler: its numbers, and the tensors of its state."""
+        """Take a snapshot of an optimizer or scheduler: numbers, and tensors of its state."""
         if id(owner) in self.objects:
             return
         self.objects[id(owner)] = (owner, remembered(owner))
@@ -153,14 +153,14 @@ class Snapshots:
             self.take_object(optimizer)
 
     def keep_object(self, owner: Any) -> None:
-        """An optimizer that is about to change its parameters, and perhaps their gradients."""
+        """Copy what an optimizer is about to change: parameters, and perhaps gradients."""
         for t in tensors_of(owner):
             for each in (t, t._gradient):
                 if each is not None and not each._special:
                     self.keep(each)
 
     def changed_unseen(self, apart: Container[int] = ()) -> str:
-        """Something that was written without our noticing; "" if there is no such thing."""
+        """The name of something that was written unnoticed; "" if nothing was."""
         for key, known in list(self.prints.items()):
             owner = known()
             if owner is not None and key not in apart and fingerprint(owner) != known.mark:
@@ -198,6 +198,12 @@ class Snapshots:
             generator.set_state(state)
         return done
 
+    def counts(self) -> list[int]:
+        """How many writes are counted into leaves, and into their gradients."""
+        found = [t for t, _ in self.gradients]
+        found += [t._gradient for t in found if t._gradient is not None]
+        return [0 if t._cell is None else t._cell.n for t in found]
+
     def keep_again(self) -> None:
         """Copies of what is about to be written a second time."""
         for key, (owner, before) in self.arrays.items():
@@ -206,7 +212,7 @@ class Snapshots:
 
 
 class Reached:
-    """What a recorded call met that was there before it, to be looked at in later calls."""
+    """What existed before a recorded call and was used by it: later calls compare it."""
 
     def __init__(self, seen: Any) -> None:
         recorder = seen.recorder
@@ -228,7 +234,7 @@ class Reached:
 
 
 class Done:
-    """What a call did to what was there before it."""
+    """The effects of a call on what existed before it."""
 
     def __init__(self, before: Snapshots, by_prints: bool) -> None:
         self.before = before
@@ -236,6 +242,7 @@ class Done:
         self.versions = [(cell, cell.n) for cell, _ in before.versions.values()]
         # A replay makes others: these are kept by somebody else, by us (`GradientStep.let_go`).
         self.gradients = [(t, t._gradient) for t, _ in before.gradients]
+        self.counts = before.counts()
         if by_prints:
             self.gradients = [
                 (t, None if g is None else Print(g._array)) for t, g in self.gradients
@@ -246,7 +253,7 @@ class Done:
         self.generators = {each: each.get_state() for each in before.generators}
 
     def do(self) -> None:
-        """Do it again, whatever was done in between."""
+        """Apply the effects again, whatever was done in between."""
         for owner, after in self.arrays.values():
             if owner.flags.writeable:
                 owner[...] = after
@@ -273,7 +280,7 @@ class Done:
         return same_bits(now._array, after._array)
 
     def differs(self, apart: Container[int]) -> str:
-        """The first thing that is something else now.
+        """The name of the first thing that differs from these effects now.
 
         `apart` has the ids of memory that does not count: a replay's own.
         """
@@ -286,6 +293,8 @@ class Done:
         for t, gradient in self.gradients:
             if not self.is_same(t._gradient, gradient):
                 return "a gradient"
+        if self.before.counts() != self.counts:
+            return "the version of a tensor"
         for owner, values in self.objects.values():
             mine, others = [v[2] for v in values], [v[2] for v in remembered(owner)]
             if not all([a is b or a == b for a, b in zip(mine, others, strict=True)]):
@@ -297,21 +306,21 @@ class Done:
 
 
 def fingerprint(array: Any) -> int:
-    """A number that other values would not have; any NaN is as good as another."""
+    """A hash of an array's values; all NaNs count as equal."""
     if KERNELS is not None and array.flags.forc:
         return int(KERNELS.fingerprint(array))
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
 def copy_of(owner: Any) -> Any:
-    """A copy in memory that can be given back: small pieces of malloc's stay with the process."""
+    """A copy in memory of its own pages, which can go back to the system, unlike malloc's."""
     if KERNELS is not None and type(owner) is np.ndarray and owner.flags.c_contiguous:
         return KERNELS.copied(owner)
     return owner.copy(order="K")
 
 
 def change_places(a: Any, b: Any) -> None:
-    """The values of one array for those of another."""
+    """Exchange the values of two arrays."""
     if a.flags.forc and a.strides == b.strides:
         a, b = a.reshape(-1, order="A"), b.reshape(-1, order="A")
         pieces: Any = [slice(start, start + PIECE) for start in range(0, a.size, PIECE)]

@@ -48,6 +48,8 @@ IN_PLACE = frozenset(
     itruediv ixor
     """.split()
 )
+# Functions of this package that make a tensor of an array.
+OF_ARRAYS = frozenset(("from_numpy", "as_tensor", "asarray", "tensor"))
 # Types that nobody can change: all their methods are pure.
 CONSTANT = (
     *(int, float, complex, bool, str, bytes, tuple, range, slice, frozenset, type(None)),
@@ -104,7 +106,7 @@ LIBRARY_SEEN = frozenset(("set_grad_enabled", "set_", "set_detect_anomaly", "reg
 
 
 def why_not_call(function: Any, owner: Any, name: str) -> str:
-    """What a function in C does that no replay does again, in words."""
+    """The side effect of a function in C that a replay would not repeat, in words."""
     if name in WRITES and isinstance(owner, (io.IOBase, socket.socket)):
         return "it writes to a file"
     if id(function) in CLOCKS:

@@ -1,4 +1,4 @@
-"""Which calls of instrumented code are made: what they read and do has to be known."""
+"""Calls by instrumented code: only those whose reads and effects are known are recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.base import PACKAGE, TensorBase
+from ...core.base import PACKAGE, TensorBase, wrap
 from ...nn.modules.module import Module
 from .. import PURE_MARK
 from ..breaks.calls import place_in, users_line
@@ -32,7 +32,6 @@ from .object_kinds import (
     is_ours,
     is_plain_class,
     name_of,
-    plain,
     short,
 )
 from .reads import ABSENT, cell_contents
@@ -115,6 +114,8 @@ class VettedCalls(NoticedStores):
     def call_library(self, base: Any, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
         """A function or method of this package."""
         name = base.__name__
+        if name in vetted.OF_ARRAYS and owner is None and args and self.is_input(args[0]):
+            return self.as_tensor(name, function, *args, **kwargs)
         self.given(args, kwargs)
         if name == "__init__" or isinstance(owner, TensorBase):
             made = function(*args, **kwargs)
@@ -138,8 +139,22 @@ class VettedCalls(NoticedStores):
             self.asked(function, args, kwargs, made)
         return self.mark(made) if type(made) in (list, types.GeneratorType) else made
 
+    def as_tensor(self, name: str, function: Any, array: Any, *args: Any, **kwargs: Any) -> Any:
+        """A tensor of an array that stands for an argument: a copy is made by an op."""
+        self.given(args, kwargs)
+        if name == "from_numpy" or not (args or kwargs or name == "tensor"):
+            return function(array, *args, **kwargs)
+        t: Any = wrap(array)
+        if name != "tensor":
+            return function(t, *args, **kwargs)
+        if args or not kwargs.keys() <= {"dtype"}:
+            self.contents(array)
+            return function(array, *args, **kwargs)
+        dtype = kwargs.get("dtype")
+        return t.clone() if dtype is None else t.to(dtype, copy=True)
+
     def asked(self, function: Any, args: Any, kwargs: Any, answer: Any) -> None:
-        """A setting of this package was asked for: it is asked for again before each replay."""
+        """Record a query of a setting: each replay repeats it and compares the answer."""
         given = (*args, *kwargs.values())
         if not isinstance(answer, PLAIN) or any([isinstance(v, TensorBase) for v in given]):
             return
@@ -173,7 +188,7 @@ class VettedCalls(NoticedStores):
 
     @unheard
     def check_modes(self) -> None:
-        """The call is over. A replay leaves modules in the mode that it finds: so must the call."""
+        """Refuse a call that leaves modules in another mode: a replay does not change modes."""
         for module, before, where, place in self.modes.values():
             if vars(module).get("training", ABSENT) is not before and not self.recorder.trouble:
                 self.recorder.give_up_at(f"it changes {self.path(module)}.training", where, [place])
@@ -196,7 +211,7 @@ class VettedCalls(NoticedStores):
         return reference()
 
     def construct(self, cls: type, args: Any, kwargs: Any) -> Any:
-        """A call of a class."""
+        """Handle the call of a class: an instance is made."""
         if id(cls) in vetted.PURE or cls in BUILTIN_TYPES:
             return self.call_in_c(cls, args, kwargs)
         self.prepare_class(cls)
@@ -319,7 +334,7 @@ class VettedCalls(NoticedStores):
         if name in vetted.CHANGES:
             if not self.is_new(owner):
                 self.changes(owner)
-                args = tuple(map(plain, args))
+                args = tuple(map(self.original, args))
             self.given(given, kwargs) if name in ("extend", "update", "sort") else None
             return function(*args, **kwargs)
         if not self.is_new(owner):

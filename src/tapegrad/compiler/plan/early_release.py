@@ -1,8 +1,8 @@
-"""Values of a recorded call that the call itself does not need any more.
+"""Early release: memory of a recorded call's values that the call itself has finished with.
 
-A recording keeps every array, since each has its place in the list of steps. What is behind the
-large ones is given back as soon as nobody but the recording knows them, so that a call that is
-recorded needs as much memory as any other: the place stays, the pages are the system's again.
+A recording keeps every array, since each has its address in the list of steps. The pages of large
+ones go back to the system as soon as only the recording refers to them, so that a call that is
+recorded needs as much memory as any other; the addresses stay reserved.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def threshold(least: int) -> int:
 
 
 def is_large(owner: Any, least: int = LARGE) -> bool:
-    """Whether an array owns its memory, in one piece, and that is worth giving back."""
+    """Whether an array owns a contiguous block that is large enough to be given back."""
     plain = type(owner) is np.ndarray and owner.flags.owndata and owner.flags.forc
     return KERNELS is not None and plain and owner.nbytes >= threshold(least)
 
@@ -53,7 +53,7 @@ def release(owner: Any) -> None:
 
 
 class Known:
-    """An array in the steps: how often, and what else is a view of it."""
+    """An array that steps refer to: how often, and which other arrays are views of it."""
 
     __slots__ = ("array", "places", "views")
 
@@ -110,7 +110,7 @@ class Dying:
             known.places += 1
 
     def let_go(self) -> None:
-        """Give back what is behind those that nobody else knows."""
+        """Release the memory of arrays that only the steps refer to."""
         let_go_of(self.alive)
         if self.new >= self.enough:
             let_go_of(self.small)

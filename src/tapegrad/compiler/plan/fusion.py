@@ -25,7 +25,7 @@ JOINED = () if KERNELS is None else KERNELS.join_tapes([])  # in the place of wh
 
 
 class Shared:
-    """What the groups of one recording have in common."""
+    """State shared by the groups of one recording: constants, and programs already made."""
 
     def __init__(self, numbers: dict[int, float]) -> None:
         self.numbers = numbers  # by address: arrays of one number, which is always the same
@@ -41,7 +41,7 @@ class Shared:
 
 
 class Call:
-    """What the vector machine does for one op."""
+    """One op as a call of the vector machine."""
 
     __slots__ = (
         *("constants", "cost", "inputs", "kind", "kinds", "outputs", "said", "sizes", "step"),
@@ -67,7 +67,7 @@ class Call:
         return math.prod(self.sizes)
 
     def over(self, sizes: tuple[int, ...]) -> None:
-        """The same over an index space with more dimensions; now the elements lie in a row."""
+        """This call over an index space with more dimensions; its elements are contiguous."""
         if sizes == self.sizes:
             return
         self.inputs = tuple([spread_out(x, sizes) for x in self.inputs])
@@ -135,7 +135,7 @@ class Group:
 
 
 class Alone:
-    """A step that is no call of the machine."""
+    """A step that is not run by the vector machine."""
 
     def __init__(self, step: Any) -> None:
         self.step = step
@@ -147,7 +147,7 @@ def is_array(value: Any) -> bool:
 
 
 def places(arrays: Any) -> list[tuple[int, int]]:
-    """Where the memory of arrays begins and ends."""
+    """The first and last addresses of arrays' memory."""
     found = [memory(x) for x in arrays]
     return [(address(x), address(x) + x.nbytes) for x in found]
 
@@ -181,7 +181,7 @@ def fused(steps: list[Any], is_needed: Any, shared: Shared) -> list[Any]:
 
 
 def with_sums(parts: list[Any], is_needed: Any) -> list[Any]:
-    """The same tapes, with sums in the pass that makes what they add up."""
+    """Join sums with the elementwise calls that compute what they add up."""
     found: list[Any] = []
     fills: dict[int, set[int]] = {}  # by owner: the places of those that fill it
     for tape, steps in parts:
@@ -208,13 +208,13 @@ def with_sums(parts: list[Any], is_needed: Any) -> list[Any]:
 
 
 def is_large(step: Any) -> bool:
-    """Whether it is a pass over memory that no cache holds."""
+    """Whether a step goes over more memory than a cache holds."""
     arrays = [x for x in getattr(step, "arrays", ()) if is_array(x)]
     return len(arrays) == 1 and arrays[0].size >= LARGE_SUM
 
 
 def forget(tape: Any, array: Any) -> None:
-    """Nothing is kept in the memory of an array any more."""
+    """Drop a tape's reference to an array, into which its calls do not write any more."""
     owner = memory(array)
     kept = [x for x in tape.kept if not is_array(x) or memory(x) is not owner]
     tape.move(np.zeros((0, 3), np.int64), kept)
@@ -231,7 +231,7 @@ def tapes_of(item: Any, is_needed: Any, shared: Shared) -> list[Any]:
 
 
 def tapes_for(calls: list[Call], is_needed: Any, shared: Shared) -> list[Any]:
-    """The same for some calls of a group."""
+    """The tapes for some calls of a group."""
     if len(calls) == 1:
         call = calls[0]
         kept = [x for x in call.step.tape.kept if is_array(x)]

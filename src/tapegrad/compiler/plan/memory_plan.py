@@ -1,4 +1,4 @@
-"""Where the values of a compiled step lie: one block, in which what is dead makes room.
+"""The memory of a compiled step's values: one block, in which dead values make room.
 
 A recorded call leaves all its arrays where they were made. Those that only kernels in C look at are
 moved into one block afterwards: two of them may share a place if the last call that is given the
@@ -29,14 +29,14 @@ WORTH_GIVING = 1 << 16  # bytes of a result
 
 
 def forget_memory() -> None:
-    """What the calls before this one made and dropped is of no use to it."""
+    """Free the memory that earlier calls dropped and that is cached for reuse."""
     if KERNELS is not None:
         KERNELS.forget_memory()
 
 
 @contextlib.contextmanager
 def sparing_memory() -> Iterator[None]:
-    """A call that needs other memory than those before it: what they left makes room."""
+    """A `with` block for a call that needs other memory: caches of earlier calls are freed."""
     if KERNELS is None:
         yield
         return
@@ -49,7 +49,7 @@ def sparing_memory() -> Iterator[None]:
 
 
 def model_of(array: Any) -> Any:
-    """What says how an array is, and holds no memory."""
+    """The shape, dtype and strides of an array without its memory."""
     return np.broadcast_to(np.empty((), array.dtype), array.shape)
 
 
@@ -78,7 +78,7 @@ def ranges(owners: list[Any], moves: list[int]) -> Any:
 
 
 class Plan:
-    """Where the values of some steps lie in a block; `kept`: ids of what is read after them."""
+    """Offsets in one block for the values of some steps; `kept`: ids of those read afterwards."""
 
     def __init__(self, owners: list[Any], steps: list[Any], kept: Container[int] = ()) -> None:
         self.block: Any = None
@@ -99,7 +99,7 @@ class Plan:
             self.places, self.total = placed(sizes, spans)
 
     def settle(self, block: Any) -> None:
-        """Have everything in a block from now on."""
+        """Move all planned arrays into a block."""
         if not self.owners:
             return
         self.block = block
@@ -114,11 +114,11 @@ class Plan:
             tape.move(table, [*kept, block])
 
     def forget(self) -> None:
-        """What has moved is gone."""
+        """Drop the notes on arrays that were moved."""
         self.owners, self.places, self.segments, self.homes = [], [], [], {}
 
     def let_go(self) -> None:
-        """Until the next replay nothing of the block is needed."""
+        """Release the pages of the block until the next replay."""
         if self.block is not None:
             release(self.block)
 
@@ -300,7 +300,7 @@ class NewEachTime:
         return array
 
     def find_room(self) -> None:
-        """The op does."""
+        """No-op: the op allocates its own output."""
 
 
 def gifts(
@@ -349,7 +349,7 @@ def hand_on(needed: list[Any], kept: list[Any]) -> None:
 
 
 def give(step: Any, k: int, readers: list[Any]) -> None:
-    """Have a result of a step go to those that read it."""
+    """Pass a result of a step directly to the steps that read it."""
     array = step.made[k]
     step.made[k] = model = model_of(array)
     for reader in readers:
@@ -382,7 +382,7 @@ def may_get(step: Any, array: Any) -> bool:
 
 
 def is_only_made(users: list[Any], array: Any) -> bool:
-    """Whether one op in Python makes an array, and that is all."""
+    """Whether one op in Python makes an array, and no other step uses it."""
     return (
         len(users) == 1
         and is_in_python(users[0])

@@ -1,8 +1,8 @@
 """Ops as calls of kernels in C, to be run again without Python.
 
 What an op's kernel computes with the native library alone can be replayed by pointer. Whether it is
-the native library alone is not said anywhere: it is tried. The results and all memory in between
-are spoilt, the written-down calls are run, and the results must be there again, bit for bit.
+the native library alone is not declared anywhere: it is tried. The results and all scratch memory
+are overwritten, the recorded calls are run, and the results must be there again, bit for bit.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tu
 
 
 def as_taped(function: Callable[..., Any], op: Any, *rest: Any) -> Any:
-    """What `taped` returns, by the same kernels, without looking at them."""
+    """Run a function by the kernels that `taped` would choose, without recording them."""
     if KERNELS is None or not (op.native or HOME.get(op.name) in FAMILIES):
         return function(op, *rest)
     KERNELS.tape_begin()
@@ -211,7 +211,7 @@ def spelled(value: Any) -> Any:
 
 
 def layout(x: Any, owners: dict[int, int]) -> Any:
-    """How an array lies in memory, and which of the arrays before it lie in the same."""
+    """The layout of an array, and which of the arrays before it share its memory."""
     if not isinstance(x, np.ndarray):
         return type(x).__name__
     owner = memory(x)
@@ -287,7 +287,7 @@ def does_the_same(
 
 
 def let_go(owner: Any, kept: list[Any]) -> None:
-    """What a kernel needed in between is behind an array, unless somebody else knows that."""
+    """Release a kernel's scratch array if nothing else refers to it."""
     if is_large(owner):
         ours = sum([x is owner or getattr(x, "base", None) is owner for x in kept])
         if references(owner) <= ours + 1:  # the list and the name here
@@ -295,7 +295,7 @@ def let_go(owner: Any, kept: list[Any]) -> None:
 
 
 def fill_again(spoilt: list[Any], results: list[Any]) -> None:
-    """Give arrays that were spoilt, and that somebody else has, what they held."""
+    """Restore overwritten arrays that other code refers to."""
     for known, new in zip(spoilt, results, strict=True):
         owner = known()
         if owner is not None and owner is not memory(new):
@@ -303,7 +303,7 @@ def fill_again(spoilt: list[Any], results: list[Any]) -> None:
 
 
 def spoil(array: Any) -> None:
-    """Other values, none of which a kernel could take for a place in memory."""
+    """Overwrite an array with values that no kernel could take for an index."""
     kind = array.dtype.kind
     array[...] = np.nan if kind == "f" else ~array if kind in "bu" else -1
 
@@ -362,7 +362,7 @@ def taped_copies(op: Any, arrays: list[Any], attrs: Any, result: Any, again: Aga
 
 
 def strided_tape(op: Any, tensors: Any, attrs: Any, results: list[Any], again: Again) -> Any:
-    """An elementwise op on arrays that lie in ways which an ordinary call does not care for."""
+    """A tape of an elementwise op on arrays whose layouts the ordinary call does not take."""
     arrays = [t._array if isinstance(t, TensorBase) else t for t in tensors]
     kinds = {KINDS.get(x.dtype) for x in arrays if isinstance(x, np.ndarray)} - {BOOL_KIND}
     shape = results[0].shape
@@ -439,7 +439,7 @@ def copy_tape(source: Any, target: Any) -> Any:
 
 
 def turns(source: Any) -> bool:
-    """Whether what lies in a row is not the last dimension: that is copied by itself, in tiles."""
+    """Whether a copy transposes: the fastest dimension is not the last. Those go in tiles."""
     steps = [step for n, step in zip(source.shape, source.strides, strict=True) if n > 1]
     if source.size < LARGE_TURN or source.itemsize not in steps[:-1]:
         return False
@@ -447,7 +447,7 @@ def turns(source: Any) -> bool:
 
 
 def bytes_tape(source: Any, target: Any) -> Any:
-    """The same for one dtype, whatever it is; a source of None is zeros."""
+    """A copy as bytes between arrays of one dtype; a source of None is zeros."""
     if KERNELS is None:
         return None
     KERNELS.tape_begin()
@@ -459,7 +459,7 @@ def bytes_tape(source: Any, target: Any) -> Any:
 
 
 class Outline:
-    """What steps do, for pictures and in words: nothing is kept alive by it."""
+    """A description of steps for reports, which keeps no array alive."""
 
     def __init__(self, name: str, steps: list[Any], is_needed: Any = None) -> None:
         self.name = name
@@ -475,7 +475,7 @@ class Outline:
 
 
 class Outlines:
-    """Those of the parts of a segment, of which there may be thousands, in a few arrays.
+    """The Outlines of a segment's parts, of which there may be thousands, in a few arrays.
 
     Small objects that outlive a recording would each keep a megabyte of Python's from the system.
     """
@@ -519,15 +519,15 @@ class Refused(Exception):
 
 
 class Segment:
-    """Steps that follow each other, as one call into C."""
+    """Consecutive steps as one call into C."""
 
     name = "kernels"
 
     def __init__(self, steps: list[Any], is_needed: Any, shared: Shared) -> None:
         parts = fused(steps, is_needed, shared)
         self.count = len(steps)
-        cells = {id(step.cell): step.cell for step in steps if hasattr(step, "cell")}
-        counts = Counter([id(step.cell) for step in steps if hasattr(step, "cell")])
+        cells = {id(step.cell): step.cell for step in steps if step.cell is not None}
+        counts = Counter([id(step.cell) for step in steps if step.cell is not None])
         self.cells = [(cell, counts[key]) for key, cell in cells.items()]  # of tensors, and writes
         self.draws = any([step.draws for step in steps])
         self.has_effects = self.draws or bool(self.cells)
@@ -541,7 +541,7 @@ class Segment:
         self.tape = KERNELS.join_tapes([tape for tape, _ in parts])
 
     def call(self, *from_where: Any) -> int:
-        """The kernels; where they stopped, or -1."""
+        """Run the kernels; the index of the one that refused a value, or -1."""
         if not self.draws:
             return self.tape(*from_where)  # type: ignore[no-any-return]
         with default_generator.stream.drawn_by_others():
@@ -555,7 +555,7 @@ class Segment:
             cell.n += count
 
     def run_timed(self) -> None:
-        """The same with a clock beside each kernel."""
+        """`call` with a clock beside each kernel."""
         taken = np.zeros(len(self.tape))
         stopped = self.call(0, taken)
         if stopped >= 0:
@@ -567,7 +567,7 @@ class Segment:
 
 
 class Readers:
-    """Whether others than some steps read what is in an array."""
+    """Tells whether other steps than some given ones read an array."""
 
     def __init__(self, steps: list[Any], results: list[Any]) -> None:
         self.pinned = {id(memory(x)) for x in results}
@@ -585,7 +585,7 @@ class Readers:
 
 
 def count_readers(steps: list[Any]) -> Counter[int]:
-    """How many steps look at memory, by its id."""
+    """The number of steps that read each piece of memory, by its id."""
     counts: Counter[int] = Counter()
     for step in steps:
         counts.update({id(memory(x)) for x in step.reads()})
@@ -595,7 +595,7 @@ def count_readers(steps: list[Any]) -> Counter[int]:
 def in_segments(
     steps: list[Any], results: list[Any], numbers: dict[int, float] | None = None
 ) -> list[Any]:
-    """The same steps, those with tapes joined; `results` are arrays that are read at the end,
+    """The steps with those that have tapes joined; `results` are arrays that are read at the end,
     `numbers` those of arrays that never change, by address."""
     shared = Shared(numbers or {})
     is_needed = Readers(steps, results)

@@ -1,4 +1,4 @@
-"""A recorded call: its steps, what has to hold for them, and how they are run again."""
+"""A recorded call: its steps, the guards on which they depend, and their replay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.base import TensorBase, wrap
+from ...core.base import TensorBase, Version, View, wrap
 from ...core.late_bound import TENSOR
 from ...core.strides import address, memory, strided
 from ...core.tensor_lists import same_gradients, same_tensors
@@ -19,15 +19,24 @@ from ...ops.draws.generators import default_generator
 from ...utils import _pytree as pytree
 from ..backward.of_results import Call, Outside, Pattern
 from ..backward.upstream import BehindStep, history, is_history
-from ..capture.arguments import ANY_FLOAT, OVERLAP, SAME_AS, around, described
+from ..capture.arguments import (
+    ANY_FLOAT,
+    OVERLAP,
+    SAME_AS,
+    around,
+    array_of,
+    described,
+    is_array_input,
+)
 from ..capture.branches import Decision
 from ..capture.guards import Guards
-from ..capture.recorder import Recorder
+from ..capture.recorder import Recorder, at_the_same_place
 from ..capture.symbolic_floats import LARGEST, Number, now
 from ..capture.undo import Reached, same_bits
 from ..plan.early_release import is_large, release
 from ..plan.memory_plan import Plan, gifts, hand_on, movable, owners_of, settle
 from ..plan.native_calls import Segment, in_segments
+from .listing import Packed
 from .rollback import Rollback
 from .steps import GradientStep, timed
 
@@ -42,11 +51,11 @@ GRADIENTS = "what gradients there are before it"
 
 
 class NothingDone(Exception):
-    """A replay stopped, and everything is as it was before."""
+    """Raised when a replay stopped and was undone: nothing has changed."""
 
 
 class Recording:
-    """One signature of a compiled function: seen once, recorded, or not to be recorded."""
+    """One cache key of a compiled function: seen once, recorded, or refused."""
 
     def __init__(self, key: Any, trigger: str) -> None:
         self.key = key
@@ -68,7 +77,7 @@ class Recording:
         self.gradient_steps: list[GradientStep] = []
         self.behind: list[BehindStep] = []  # what goes on behind the arguments
         self.externals: list[tuple[Any, Any, bool]] = []  # tensors that were there before
-        self.gradients_before: list[tuple[Any, Any, Any]] = []  # of leaves, where that matters
+        self.gradients_before: list[tuple[Any, Any]] = []  # of leaves, where that matters
         self.optimizers: list[Groups] = []
         # That the steps fill, by id; what was only needed in between is gone.
         self.memory: Any = weakref.WeakValueDictionary()
@@ -78,10 +87,12 @@ class Recording:
         self.refusals = 0  # of values that the function itself takes
         self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
         self.rollback: Rollback | None = None
+        self.listing: Packed | None = None  # its program, for those who ask
         self.plan: Plan | None = None  # of what only kernels in C look at
         self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
         self.given: list[Any] = []  # those that were
         self.results: list[Any] = []
+        self.aliases: list[Aliases] = []  # results that look at one memory
         self.repeated: dict[int, int] = {}  # places of results that are earlier ones, and of those
         self.spec: Any = None
         self.outside: Outside | None = None  # where results are differentiated later
@@ -109,7 +120,7 @@ class Recording:
         self.run_steps, self.gradient_steps, self.inputs, self.behind = [], [], [], []
         self.guards = self.known = None
         self.externals, self.reachable = [], {}
-        self.outside = self.rollback = None
+        self.outside = self.rollback = self.listing = None
 
     def take(self, seen: Seen, keeps_all: bool) -> None:
         """Make a recorded call ready to be run; `keeps_all`: every value, to be compared later."""
@@ -130,9 +141,7 @@ class Recording:
         needed = [*fills, *recorder.needed_steps(recorder.steps)]
         found = recorder.externals.values()
         before = recorder.gradients_before(seen.looks_at_gradients())
-        self.gradients_before = [
-            (t, None, None) if g is None else (t, g._array, g._version_cell()) for t, g in before
-        ]
+        self.gradients_before = [(t, None if g is None else g._array) for t, g in before]
         held = {id(g) for _, g in before}
         self.externals = [(t, t._array, t._wants_grad) for t in found if id(t) not in held]
         owners = [each for each in seen.guards.kept_apart if hasattr(each, "param_groups")]
@@ -145,8 +154,16 @@ class Recording:
             if first != i and isinstance(r, TensorBase):
                 self.repeated[i] = first
                 self.results[i] = self.results[first]
+        self.aliases = [
+            Aliases(group) for group in aliased(self.results, seen.results) if len(group) > 1
+        ]
         self.spec = seen.spec
         self.gradient_steps = [step for step in needed if isinstance(step, GradientStep)]
+        for step in self.gradient_steps:
+            step.note_versions(recorder.is_made)
+        leaves = {id(g._cell): t for t, g in before if g is not None and g._cell is not None}
+        for step in needed:
+            step.count_apart(recorder.is_made, leaves)
         self.behind = recorder.behind
         self.outside = seen.outside
         for i in () if seen.outside is None else seen.outside.slots:
@@ -155,6 +172,7 @@ class Recording:
         if keeps_all:
             self.all_steps = needed
             read += [array for step in needed for array in step.made]
+        self.listing = Packed(self, seen, needed)
         own = [r for i, r in enumerate(self.results) if i not in self.repeated]
         made = [r for r in own if type(r) is Result]
         kept = [*[r._array for r in made], *read]
@@ -225,6 +243,14 @@ class Recording:
                     if described(value, True) != part:
                         return False
                 continue
+            if part[0] is ndarray:
+                if not is_array_input(value) or (value.shape, value.dtype) != part[1:]:
+                    return False
+                owner = memory(value)
+                if id(owner) in reachable or id(owner) in owners:
+                    return False
+                owners.append(id(owner))
+                continue
             # `has_stand_in`, without a call.
             if type(value) is not cls or value._special or value.__dict__:
                 return False
@@ -257,14 +283,14 @@ class Recording:
         """Arguments in memory that the function can also reach: nothing may stand for them."""
         found = []
         for value, static in zip(values, self.inputs, strict=True):
-            if static is not None and isinstance(value, TensorBase):
-                array = value._array
+            if static is not None and isinstance(value, (TensorBase, np.ndarray)):
+                array = array_of(value)
                 if id(array if array.base is None else memory(array)) in self.reachable:
                     found.append(value)
         return found
 
     def still_holds(self) -> str:
-        """What has changed since the recording; "" if nothing that matters has."""
+        """The name of a guarded thing that changed since the recording; "" if none did."""
         guards: Any = self.guards
         changed: str = guards.changed()
         if changed:
@@ -290,7 +316,7 @@ class Recording:
             return self.answer(call)
 
     def call_with(self, values: Any, random: Any) -> Call | None:
-        """What results that are differentiated later know about their call."""
+        """The Call that results keep which are differentiated later."""
         if self.outside is None:
             return None
         if not self.outside.draws:
@@ -318,6 +344,7 @@ class Recording:
             rollback.undo()
             raise NothingDone from error
         rollback.done()
+        self.count_writes()
         self.replays += 1
         self.in_a_row = 0
 
@@ -333,7 +360,7 @@ class Recording:
             return
         for static, value in zip(self.inputs, values, strict=True):
             if static is not None:
-                static._array[...] = value._array
+                static._array[...] = array_of(value)
         for i, argument in self.numbers.items():
             if not -LARGEST < values[i] < LARGEST:
                 raise NothingDone
@@ -343,7 +370,7 @@ class Recording:
                 raise NothingDone
 
     def spoil(self, before: Any) -> None:
-        """Leave nothing in the steps' memory that one of them could take for a result of its call.
+        """Fill the steps' memory with NaN, so that a step that fails to write its output is caught.
 
         `before` has what was there before that call: some of it may be here by now.
         """
@@ -352,7 +379,7 @@ class Recording:
                 owner[...] = np.nan
 
     def let_go(self) -> list[Any]:
-        """A call is made without the steps, which will fill their memory anew: it can do with it.
+        """Release the steps' memory during a call without them; the next replay fills it again.
 
         Gradients may be looked at before they are forgotten. Those that may go then are returned.
         """
@@ -378,7 +405,7 @@ class Recording:
                 release(owner)
 
     def replay_timed(self, values: list[Any], before: Any) -> None:
-        """The steps with a clock beside them, from memory that says nothing."""
+        """Run the steps with a clock beside each, from memory without meaningful values."""
         self.fill(values)
         self.spoil(before)
         steps = timed(self.run_steps, self.times)
@@ -390,6 +417,12 @@ class Recording:
         before.keep_again()
         for _ in steps:
             pass
+        self.count_writes()
+
+    def count_writes(self) -> None:
+        """The steps came to their end: have versions as after an eager call."""
+        for step in self.gradient_steps:
+            step.count_writes()
 
     def answer(self, call: Call | None) -> Any:
         """What the call returns, in new tensors."""
@@ -400,6 +433,8 @@ class Recording:
         for i, r in enumerate(self.results):
             first = self.repeated.get(i)
             made.append(self.fresh(r, copies) if first is None else made[first])
+        for each in self.aliases:
+            each.join(made, copies)
         if call is not None and self.outside is not None:
             self.outside.attach(made, call)
         return made[0] if self.spec is None else pytree.tree_unflatten(made, self.spec)
@@ -416,7 +451,7 @@ class Recording:
 
 
 class Result:
-    """A tensor that a recorded call returned."""
+    """How a tensor that a recorded call returned is made again from the steps' memory."""
 
     def __init__(self, t: Any) -> None:
         self.held, self.at = [t._array], 0
@@ -426,21 +461,25 @@ class Result:
         self._node = None if t._node is not None and t._node._is_leaf else t._node
         self._slot = t._slot
         self._wants_grad = t._wants_grad
+        # A tensor that was never written and is no inference tensor has no cell.
+        self.cell = None if t._cell is None else twin(t._cell)
 
     @property
     def _array(self) -> Any:
         return self.held[self.at]
 
     def as_tensor(self, array: Any) -> Any:
-        """A new tensor with the values of now; its history is over, as after any backward pass."""
+        """A new tensor with the present values; its graph is freed, as after a backward pass."""
         made = wrap(array)
         made._wants_grad = self._wants_grad
         made._node = self._node
         made._slot = self._slot
+        if self.cell is not None:
+            made._cell = twin(self.cell)
         return made
 
     def copy(self, copies: dict[int, Any]) -> Any:
-        """It lies in its memory as the recorded one does: views of the same memory stay that."""
+        """A copy with the layout of the recorded result: views of one memory stay views of one."""
         owner = copies.get(id(self.owner))
         if owner is None:
             owner = copies[id(self.owner)] = self.owner.copy(order="K")
@@ -452,6 +491,64 @@ class Result:
         return owner
 
 
+def twin(cell: Version) -> Version:
+    """A cell that counts on from what another one has counted."""
+    made = Version()
+    made.n, made.inference, made.counts = cell.n, cell.inference, cell.counts
+    return made
+
+
+class Aliases:
+    """Results that look at one memory: a write into one is counted by all, and a view knows its
+    base, so that the base has the write in its history."""
+
+    def __init__(self, group: list[tuple[int, Result, Any]]) -> None:
+        self.places = [i for i, _, _ in group]
+        self.cells = [id(t._version_cell()) for _, _, t in group]
+        self.bases = {id(t): i for i, _, t in group}
+        views = [(i, t._view_of) for i, _, t in group if t._view_of is not None]
+        # By id: bases that the call does not return, which views find among themselves.
+        bases = {id(view.base): view.base for _, view in views}
+        self.hidden = {key: Result(t) for key, t in bases.items() if key not in self.bases}
+        self.views = [(i, id(view.base), without_base(view)) for i, view in views]
+        self.owner = group[0][1].owner
+
+    def join(self, made: list[Any], copies: dict[int, Any]) -> None:
+        cells = {}
+        for i, key in zip(self.places, self.cells, strict=True):
+            cell = cells.setdefault(key, made[i]._version_cell())
+            made[i]._cell = cell
+        bases = {key: made[i] for key, i in self.bases.items()}
+        for key, hidden in self.hidden.items():
+            bases[key] = hidden.as_tensor(hidden.copy(copies))
+        for i, key, recorded in self.views:
+            view = recorded.twin()
+            view.base = bases[key]
+            view.base._cell = made[i]._cell
+            view.steps = tuple([(self.moved(x, copies), *how) for x, *how in recorded.steps])
+            made[i]._view_of = view
+
+    def moved(self, array: Any, copies: dict[int, Any]) -> Any:
+        """An array in the memory of a recorded call, as one in that of these results."""
+        return at_the_same_place(array, self.owner, copies[id(self.owner)])
+
+
+def without_base(view: View) -> View:
+    """A recipe without the history of its base."""
+    made = view.twin()
+    made.base = wrap(view.base._array)
+    return made
+
+
+def aliased(results: list[Any], tensors: list[Any]) -> list[list[tuple[int, Result, Any]]]:
+    """Results by their memory: their places, and the tensors that the recorded call returned."""
+    found: dict[int, dict[int, tuple[int, Result, Any]]] = {}
+    for i, (r, t) in enumerate(zip(results, tensors, strict=True)):
+        if type(r) is Result:
+            found.setdefault(id(r.owner), {}).setdefault(id(t), (i, r, t))
+    return [list(group.values()) for group in found.values()]
+
+
 def as_result(recorder: Recorder, value: Any) -> Any:
     """What is returned by later calls: new tensors, except for those that were there before."""
     if not isinstance(value, TensorBase) or not recorder.is_made(value._array):
@@ -460,7 +557,7 @@ def as_result(recorder: Recorder, value: Any) -> Any:
 
 
 def arrays_of(step: Any) -> list[Any]:
-    """The arrays that a step knows of, as it is run."""
+    """All arrays that a step refers to."""
     if isinstance(step, Segment):
         return list(step.tape.kept)
     return [*step.made, *step.reads()]
@@ -471,7 +568,7 @@ def is_segment(run: Any) -> bool:
 
 
 class Groups:
-    """How many parameters an optimizer has."""
+    """A guard on the number of an optimizer's parameters."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer

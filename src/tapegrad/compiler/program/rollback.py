@@ -64,7 +64,7 @@ def joined_copies(pairs: list[tuple[Any, Any]]) -> Any:
 
 
 class Optimizers:
-    """What optimizers and schedulers hold: tensors of their parameters and states, and numbers.
+    """Copies of the state of optimizers and schedulers: tensors and numbers.
 
     What `before` knows of the recorded call tells which numbers of an optimizer a step changes; a
     scheduler may change any.
@@ -83,7 +83,7 @@ class Optimizers:
         self.prepare()
 
     def prepare(self) -> None:
-        """Note which tensors there are: a user may load others."""
+        """Note the present tensors: a user may have loaded others."""
         tensors = [t for each in self.owners for t in tensors_of(each)]
         self.known = [(t, t._array, t._wants_grad) for t in tensors]
         self.cells = list(
@@ -185,9 +185,8 @@ class Rollback:
         if isinstance(step, OptionStep):
             self.options.append(step.group)
             return
-        cell = getattr(step, "cell", None)
-        if cell is not None:
-            self.cells.append(cell)
+        if step.cell is not None:
+            self.cells.append(step.cell)
         given = given_to(step)
         self.cells += [t._version_cell() for t in given if isinstance(t, TensorBase)]
         objects = [value for value in given if is_kept_apart(value)]
@@ -230,7 +229,7 @@ class Rollback:
                     found[address(x), x.shape, x.strides, x.dtype] = x
 
     def keep(self) -> None:
-        """A replay begins."""
+        """Copy what has to be restored; called when a replay begins."""
         if self.is_idle:
             return
         if self.copies.arrays:
@@ -251,14 +250,14 @@ class Rollback:
             self.states = [each.get_state() for each in self.generators]
 
     def done(self) -> None:
-        """A replay came to its end: its predecessor's gradients are nobody's any more."""
+        """After a completed replay: drop the old gradients, free the graphs that were kept."""
         if self.leaves:
             self.gradients = []
         for step in self.behind:
             step.free_graph()
 
     def undo(self) -> None:
-        """Everything as it was when the replay began."""
+        """Restore everything to what it was when the replay began."""
         for step in self.behind:
             step.values = []
         if self.is_idle:
@@ -284,7 +283,7 @@ class Rollback:
 
 
 def given_to(step: Any) -> list[Any]:
-    """What a step is called with, and the object whose method it calls."""
+    """The arguments of a step, and the object whose method it calls."""
     owner = getattr(getattr(step, "function", None), "__self__", None)
     return [owner, *leaves_of((getattr(step, "args", ()), getattr(step, "kwargs", ())))]
 

@@ -1,4 +1,4 @@
-"""The steps of a recorded call: what each of them does again, and what it reads and fills."""
+"""The steps of a recorded call: the work that each repeats, the arrays it reads and writes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.base import TensorBase, as_array, quiet, wrap
+from ...core.base import TensorBase, Version, as_array, quiet, wrap
 from ...core.dispatch import run_kernel, unify
 from ...core.op import Op
 from ...core.python_dispatch import Call, below_autograd, leaves_of
 from ...core.references import references
 from ...core.strides import address, memory
-from ...core.tensor_lists import set_gradients
+from ...core.tensor_lists import set_gradients, set_versions
 from ...kernels.cpu import KERNELS
 from ...optim._native import WATCHING, Again
 from ...optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
@@ -24,13 +24,14 @@ from ..plan.native_calls import Tape, bytes_tape
 
 
 class Step:
-    """Something to do again."""
+    """One operation of a recorded call, to be repeated by replays."""
 
     __slots__ = ()  # there are many of some kinds
     has_effects = False  # on what was there before the call
     name: str
     made: list[Any]  # the arrays that it fills
     tape: Any = None  # the same as calls of kernels in C; None: there is no such
+    cell: Any = None  # of a tensor that it writes into, whose version counts it
     draws = False  # whether these go on from the state of the random numbers
 
     @property
@@ -43,6 +44,37 @@ class Step:
     def reads(self) -> list[Any]:
         """The arrays that it looks at."""
         return []
+
+    def count_apart(self, is_made: Callable[[Any], bool], leaves: dict[int, Any]) -> None:
+        """Leave the versions of tensors alone that the recorded call made.
+
+        Somebody may keep them, such as a gradient, and a replay writes into others. `leaves`, by
+        the ids of cells: those whose gradients were there before.
+        """
+        if self.cell is None:
+            return
+        if is_made(self.made[0]):
+            self.cell = Version()
+        elif id(self.cell) in leaves:
+            self.cell = GradientVersion(leaves[id(self.cell)])
+
+
+class GradientVersion:
+    """The version of what is the gradient of a leaf when it is asked for.
+
+    Nothing of ours keeps the cell, so it can be seen whether somebody else does.
+    """
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+
+    @property
+    def n(self) -> int:
+        return int(self.leaf._gradient._version_cell().n)
+
+    @n.setter
+    def n(self, value: int) -> None:
+        self.leaf._gradient._version_cell().n = value
 
 
 def timed(run_steps: list[Callable[[], Any]], times: list[float]) -> Iterator[None]:
@@ -60,7 +92,7 @@ WORTH_LENDING = 1 << 14  # bytes
 
 
 class Lent:
-    """A function of Python's whose results are made where later steps look for them.
+    """A Python function whose results are allocated in the memory that later steps read.
 
     The first call shows which requests for memory become its results. Those are answered with the
     memory of the recorded ones from then on; what comes to lie elsewhere after all is copied.
@@ -105,14 +137,14 @@ NOT_LENT = Lent([])
 
 
 def lies_as(new: Any, static: Any) -> bool:
-    """Whether an array lies in its memory as another one does."""
+    """Whether two arrays have the same shape, strides and offset in their memory."""
     a, b = memory(new), memory(static)
     offset = address(new) - address(a)
     return new.strides == static.strides and offset == address(static) - address(b)
 
 
 def store(step: Step, arrays: list[Any]) -> None:
-    """Copy results to where later steps look for them."""
+    """Copy results to the memory that later steps read."""
     if len(arrays) != len(step.made):
         raise RuntimeError(f"a compiled step cannot go on: {step.name} gave {len(arrays)} arrays")
     for i, static in enumerate(step.made):
@@ -142,7 +174,7 @@ def check_shape(step: Step, static: Any, new: Any) -> None:
 
 
 def is_ordinary_write(op: Op, arrays: list[Any]) -> bool:
-    """Whether writing is nothing but a copy of what the kernel gives."""
+    """Whether an in-place op only copies the result of its kernel to the target."""
     target = arrays[0]
     if not op.elementwise or op.name in ("copy", "fill_tensor") or not is_dense(target):
         return False
@@ -184,7 +216,7 @@ def has_mask(attrs: Any) -> bool:
 
 
 class ViewOf:
-    """How an array looks at one that lies in its memory in C order, from the beginning."""
+    """An array as a view of a C-ordered array that fills the same memory."""
 
     def __init__(self, view: Any, owner: Any) -> None:
         self.shape, self.dtype, self.strides = view.shape, view.dtype, view.strides
@@ -197,7 +229,7 @@ class ViewOf:
 
 
 class OpStep(Step):
-    """An op on arrays. Its kernel makes new ones, which are copied to where the others look."""
+    """An op whose kernel returns new arrays, which are copied to the memory later steps read."""
 
     __slots__ = ("arrays", "attrs", "made", "op", "tape")  # no more: there may be many of them
 
@@ -225,7 +257,7 @@ class OpStep(Step):
 
 
 class PythonStep(OpStep):
-    """An op without a tape. Its results may go straight to others of its kind."""
+    """An op run by Python. Its results may be passed directly to other steps of this kind."""
 
     __slots__ = ("borrowed", "handed", "is_ready", "keeps_new", "lent", "shape", "stored")
 
@@ -271,7 +303,7 @@ class PythonStep(OpStep):
             self.arrays[:] = given
 
     def hand_on(self, new: Any) -> None:
-        """Give the result to those that read it; it goes when the last of them has done so."""
+        """Pass the result to the steps that read it; it is freed after the last of them."""
         if type(new) is not np.ndarray:
             new = as_array(new)
         if new.shape != self.shape:
@@ -280,7 +312,7 @@ class PythonStep(OpStep):
             arrays[i] = new if view is None else view.of(new)
 
     def hand_all_on(self, found: Any) -> None:
-        """The same for several results; what nobody is given is stored."""
+        """`hand_on` for several results; those that no step receives are stored."""
         found = [as_array(new) for new in found]
         for new, model in zip(found, self.made, strict=True):
             check_shape(self, model, new)
@@ -320,7 +352,7 @@ class CallStep(Step):
 
 
 class CopyStep(CallStep):
-    """A function that writes into a tensor what another one has, or one number: copies in C."""
+    """A write of another tensor's values, or of one number, into a tensor: copies in C."""
 
     def __init__(self, call: Call, args: Any, kwargs: Any, target: Any, tape: Any) -> None:
         super().__init__(call, args, kwargs, [])
@@ -404,7 +436,7 @@ class RedrawStep(WholeStep):
 
 
 class UpdateStep(WholeStep):
-    """The step of an optimizer that was nothing but calls of kernels in C: those calls."""
+    """The step of an optimizer as the calls of kernels in C of which it consists."""
 
     updates: list[Any]
     prepared: list[Again] | None = None
@@ -434,7 +466,7 @@ class UpdateStep(WholeStep):
 
 
 class Idle:
-    """A gradient of a recording, in a call that does without it: what is behind it may go."""
+    """A gradient whose memory may be released during a call that does not need it."""
 
     def __init__(self, leaf: Any, gradient: Any, owner: Any) -> None:
         self.leaf = leaf
@@ -442,7 +474,7 @@ class Idle:
         self.owner = owner
 
     def rests(self, before: Any) -> bool:
-        """Give back what is behind it, if the call has forgotten it; whether that was done."""
+        """Release the gradient's memory if the call dropped it; whether that was done."""
         gradient = self.gradient()
         # Known are: the list of the step, and the name here.
         if gradient is None or self.leaf._gradient is gradient or references(gradient) > 2:
@@ -453,7 +485,7 @@ class Idle:
 
 
 class GradientStep(Step):
-    """What `.grad` of the leaves is at this point."""
+    """Sets `.grad` of the leaves to what it is at this point of the call."""
 
     has_effects = True
 
@@ -464,6 +496,8 @@ class GradientStep(Step):
         self.made: list[Any] = []
         self.arrays: list[Any] = []  # in the places of some, where an op in Python makes them
         self.new_ones: set[int] = set()  # which of them
+        # How many writes into each of them eager calls count in the end; -1: it was there before.
+        self.versions: list[int] = []
 
     def run(self) -> None:
         for i, new in enumerate(self.arrays):
@@ -472,16 +506,37 @@ class GradientStep(Step):
                 self.arrays[i] = None
         set_gradients(self.gradients)
 
+    def note_versions(self, is_made: Callable[[Any], bool]) -> None:
+        """The recorded call has ended, and all that it wrote into its gradients is counted."""
+        self.versions = [
+            -1 if g is None or not is_made(g._array) else 0 if g._cell is None else g._cell.n
+            for _, g in self.gradients
+        ]
+
+    def count_writes(self) -> None:
+        """A replay has ended: its gradients are other tensors in an eager call, with own counts."""
+        set_versions(self.gradients, self.versions)
+
     def reads(self) -> list[Any]:
         return [gradient._array for _, gradient in self.gradients if gradient is not None]
 
     def let_go(self) -> None:
-        """Gradients that somebody keeps get other memory: ours is about to be filled anew."""
+        """Gradients that somebody keeps get other memory: ours is about to be filled anew.
+
+        Whoever else looks at ours, such as a graph that a gradient was given to, is told by its
+        version that it was overwritten.
+        """
         if KERNELS is not None and KERNELS.only_ours(self.gradients):
             return
         for i, (leaf, gradient) in enumerate(self.gradients):
             if gradient is None or i in self.new_ones:
                 continue
+            cell = gradient._cell
+            # Known are: the gradient, and the name here.
+            if cell is not None and references(cell) > 2:
+                gradient._cell = Version()
+                gradient._cell.n = cell.n
+                cell.n += 1
             # Known are: the pair above, the name here, and the leaf.
             if references(gradient) > 2 + (leaf._gradient is gradient):
                 self.gradients[i] = (leaf, wrap(gradient._array))

@@ -9,13 +9,14 @@ from ...diagnose._graph.data import VERSION
 from ...diagnose._graph.picture import Graph
 from ...diagnose._graph.values import dtype_name
 from ..plan.native_calls import Outline, Segment
+from ..program.listing import names_before
 from ..program.recording import Recording
 from ..program.steps import GradientStep, WholeStep
 from .explanation import spell_step
 
 
 def picture(recording: Recording, title: str) -> Graph:
-    """What runs in a call, last things first; its backward pass, where that is apart, behind it."""
+    """The steps of a call, last first, followed by its backward pass if that is separate."""
     outlines = outlines_of(recording.run_steps)
     if recording.outside is not None:
         whole = (True,) * len(recording.outside.slots)
@@ -96,17 +97,8 @@ def outlines_of(run_steps: list[Any]) -> list[Outline]:
 
 
 def names_in(recording: Recording) -> dict[int, tuple[str, Any, str]]:
-    """What was there before a call, by the memory: its name, an array, and what it is."""
-    known: dict[int, str] = {}
-    if recording.guards is not None:
-        known = {id(value): name for _, _, value, name in reversed(recording.guards.entries)}
-    found = {}
-    for t, array, wants_grad in recording.externals:
-        kind = "Parameter" if wants_grad else "Tensor"
-        label = known.get(id(t), "")
-        if id(memory(array)) not in found or label:
-            found[id(memory(array))] = (label or kind, array, kind)
-    for i, t in enumerate(recording.inputs):
-        if t is not None:
-            found[id(memory(t._array))] = (f"argument {i + 1}", t._array, "Input")
-    return found
+    """By memory: names, arrays and kinds of the tensors that existed before a call."""
+    names = names_before(recording)
+    found = [(array, "Parameter" if wants else "Tensor") for _, array, wants in recording.externals]
+    found += [(t._array, "Input") for t in recording.inputs if t is not None]
+    return {id(memory(x)): (names[id(memory(x))], x, kind) for x, kind in found}

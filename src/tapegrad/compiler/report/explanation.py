@@ -1,4 +1,4 @@
-"""What became of a compiled function, in words: `tapegrad.compile.explain(f)`."""
+"""`tapegrad.compile.explain(f)`: the recordings of a compiled function, described in words."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...nn.modules.module import Module
 from ..capture.arguments import ANY_FLOAT, OVERLAP, SAME_AS
 from ..capture.undo import PLAIN
 from ..plan.native_calls import Segment
+from ..program.listing import Program
 from ..program.recording import Recording
 from ..program.steps import GradientStep, OpStep, WholeStep
 from ..run.function import Compiled
@@ -21,7 +22,7 @@ UNITS = ((1e-3, 1e3, "ms"), (0.0, 1e6, "µs"))
 
 
 class Explanation(str):
-    """What became of a compiled function, in words; `graph()` draws a recording."""
+    """The description of a compiled function's recordings; `graph()` draws one."""
 
     compiled: Compiled
 
@@ -29,10 +30,17 @@ class Explanation(str):
         """A recording as `diagnose.graph` draws graphs: text, SVG, DOT, a page."""
         from .drawing import picture
 
+        return picture(self.recorded(index), self.compiled.name())
+
+    def program(self, index: int = 0) -> Program:
+        """What a recording does, step by step: a string of it is a listing."""
+        return self.recorded(index).listing.program()
+
+    def recorded(self, index: int) -> Any:
         found = [r for r in self.compiled.recordings.values() if r.run_steps]
         if not found:
             raise RuntimeError(f"there is no recording of {self.compiled.name()}")
-        return picture(found[index], self.compiled.name())
+        return found[index]
 
 
 def explain(function: Any) -> Explanation:
@@ -76,8 +84,11 @@ def summary(compiled: Compiled, recordings: list[Recording]) -> str:
     refused = next((r for r in recordings if r.reason), None)
     count = sum([bool(r.run_steps) for r in recordings])
     if compiled.split is not None:
-        pieces = f"compiled in {len(compiled.split.pieces)} pieces"
-        return pieces if refused is None else f"{pieces} because of {spell_refusal(refused)}"
+        pieces = compiled.split.pieces
+        because = "" if refused is None else f" because of {spell_refusal(refused)}"
+        if any([is_recorded(piece.function) for piece in pieces]):
+            return f"compiled in {len(pieces)} pieces{because}"
+        return f"not compiled: cut into {len(pieces)} pieces{because}, and none of them is recorded"
     if count:
         said = f"compiled as a whole, {count} recording{'' if count == 1 else 's'}"
         calls = max([r.calls_until_paid() for r in recordings if r.run_steps])
@@ -87,6 +98,17 @@ def summary(compiled: Compiled, recordings: list[Recording]) -> str:
     if refused is None:
         return "not compiled yet"
     return f"not compiled because of {spell_refusal(refused)}"
+
+
+def is_recorded(function: Any) -> bool:
+    """Whether a call of a piece replays something, in the piece or in what it calls."""
+    if not isinstance(function, Compiled):
+        return False
+    if any([bool(r.run_steps) for r in function.recordings.values()]):
+        return True
+    pieces = [] if function.split is None else function.split.pieces
+    called = [each for piece in pieces for _, each in piece.callees()]
+    return any([is_recorded(each) for each in [*[p.function for p in pieces], *called]])
 
 
 def spell_refusal(recording: Recording) -> str:
@@ -120,7 +142,7 @@ def spell_key(recording: Recording) -> str:
 
 
 def spell_same(value: Any) -> str:
-    """An argument that only fits itself."""
+    """Describe an argument that is compared by identity."""
     if not isinstance(value, TensorBase):
         return f"a {type(value).__name__}"
     return "a tensor that requires grad" if value._wants_grad else "this very tensor"
@@ -151,12 +173,15 @@ def spell_steps(run_steps: list[Any], times: list[float]) -> list[str]:
         taken = "not timed" if seconds == math.inf else spell_time(seconds)
         lines.append(f"{taken:>9}  {spell_step(run.__self__)}")
         if isinstance(run.__self__, Segment):
-            lines += spell_kernels(run.__self__)
+            lines += spell_kernels(run.__self__, seconds)
     return lines
 
 
-def spell_kernels(segment: Segment) -> list[str]:
-    """Kernels of one name together: what they took, and what they fill; the slow ones first."""
+def spell_kernels(segment: Segment, whole: float) -> list[str]:
+    """Kernels of one name together: what they took, and what they fill; the slow ones first.
+
+    `whole` is what the segment took: the last line says what of it is not in a kernel.
+    """
     found: dict[str, list[Any]] = {}
     for each in segment.outlines:
         found.setdefault(each.name, []).append(each)
@@ -172,16 +197,23 @@ def spell_kernels(segment: Segment) -> list[str]:
     if rest:
         left = sum([seconds for seconds, _ in rest])
         lines.append(f"{spell_time(left):>13}  {len(rest)} others")
+    around = whole - sum([seconds for seconds, _ in rows])
+    if 0.05 * whole < around < math.inf:
+        lines.append(f"{spell_time(around):>13}  around the kernels: checks, inputs, results")
     return lines
 
 
 def spell_memory(recording: Recording) -> str:
-    """What the values of a call take, and what sharing places saves."""
+    """The memory of a call's values, and how much sharing it saves."""
     plan: Any = recording.plan
     block = 0 if plan.block is None else plan.block.nbytes
     size = block + sum([array.nbytes for array in recording.memory.values()])
-    shared = f", {plan.before / 1e6:.2f} MB in {block / 1e6:.2f}" if plan.before > block else ""
-    return f"{size / 1e6:.2f} MB{shared}"
+    shared = f" (values of {spell_size(plan.before)} share {spell_size(block)})"
+    return f"it keeps {spell_size(size)}{shared if plan.before > block else ''}"
+
+
+def spell_size(size: int) -> str:
+    return f"{size / 1e6:.2f} MB" if size >= 100_000 else f"{size / 1e3:.1f} KB"
 
 
 def spell_step(step: Any) -> str:

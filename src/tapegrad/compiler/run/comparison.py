@@ -23,19 +23,19 @@ from ...core.op import Op
 from ...core.python_dispatch import Call, OpMode, below_autograd, modes_set_to
 from ...kernels.cpu import KERNELS
 from ...utils import _pytree as pytree
-from ..capture.arguments import around, is_tensor
+from ..capture.arguments import around, is_array_input, is_tensor
 from ..capture.branches import OtherAnswer
 from ..capture.capture import is_same_result, paired, same_items
 from ..capture.guards import has_moved, numpy_stream
 from ..capture.symbolic_floats import now
-from ..capture.undo import Earlier, Print, Snapshots, is_same_as, tensors_of
+from ..capture.undo import Earlier, Print, Snapshots, is_same_as, same_bits, tensors_of
 from ..plan.memory_plan import forget_memory
 from ..plan.native_calls import as_taped
 from ..program.recording import NothingDone, Recording, Result
 
 
 class AsRecorded(OpMode):
-    """A block whose ops run by the kernels that a recording uses, and nothing is written down.
+    """A `with` block whose ops run by the kernels that a recording uses; nothing is recorded.
 
     Gradient rules run op by op, as they do while a call is recorded: an ordinary backward pass may
     differ from a replay in the last bits.
@@ -72,7 +72,7 @@ class AsRecorded(OpMode):
 
 @contextlib.contextmanager
 def native_kernels(wanted: bool) -> Iterator[None]:
-    """A block that uses the kernels which a tape can call."""
+    """A `with` block that uses the kernels which a tape can call."""
     if not wanted or KERNELS is None:
         yield
         return
@@ -84,7 +84,7 @@ def native_kernels(wanted: bool) -> Iterator[None]:
 
 
 class Comparison:
-    """One call, made by a recording and by the function itself."""
+    """Compares one call by a recording with one by the function itself."""
 
     def __init__(self, recording: Recording, values: Any, given: Any) -> None:
         self.recording = recording
@@ -108,7 +108,7 @@ class Comparison:
             before.keep_object(owner)
         for t in known.written:
             before.keep(t)
-        for t, array, _ in recording.gradients_before:
+        for t, array in recording.gradients_before:
             if array is not None and t._gradient is not None:
                 before.look(t._gradient)
                 before.keep(t._gradient)
@@ -120,7 +120,7 @@ class Comparison:
         before.gradients = [(t, Earlier(t._gradient)) for t in leaves]
 
     def replay(self) -> None:
-        """Run the steps, remember what came of them, and put everything back."""
+        """Run the steps, keep fingerprints of their results, and undo everything."""
         recording = self.recording
         failed = ""
         try:
@@ -153,6 +153,7 @@ class Comparison:
         if self.other_answer:
             return function(*args, **kwargs)
         tensors = [v for v in self.values if is_tensor(v)]
+        arrays = [(v, v.copy()) for v in self.values if is_array_input(v)]
         marks = [(t._version_cell().n, t._wants_grad) for t in tensors]
         lists = paired(self.given, self.given)
         switches, drawn = around(), (random.getstate(), numpy_stream())
@@ -168,6 +169,8 @@ class Comparison:
                 self.wrong = "it writes into an argument"
             if t._wants_grad is not wants_grad:
                 self.wrong = "it lets an argument require grad"
+        if not all([same_bits(x, before) for x, before in arrays]):
+            self.wrong = "it writes into an argument"
         if any([not same_items(each, items) for each, _, items in lists]):
             self.wrong = "it changes a list or dict among its arguments"
         if around() != switches:
@@ -223,7 +226,7 @@ class Comparison:
 
 @contextlib.contextmanager
 def ending_at(tensors: list[Any]) -> Iterator[None]:
-    """Backward passes end at these tensors, and no hook of theirs is called."""
+    """In a `with` block, backward passes end at these tensors and call no hook of theirs."""
     nodes = {id(edge[0]): edge[0] for edge in map(edge_of, tensors) if edge is not None}
     before = [(node, node._edges, node._hooks) for node in nodes.values()]
     for node, _, _ in before:
@@ -242,16 +245,22 @@ def is_leaf(t: Any) -> bool:
 def expected_of(result: Any) -> Any:
     """What tells a result of a replay from others, without its memory."""
     if type(result) is Result:
-        return Print(result._array), result._wants_grad
+        return Print(result._array), result._wants_grad, counted(result.cell)
     return now(result)
+
+
+def counted(cell: Any) -> tuple[int, bool]:
+    """What can be seen of a version cell: writes, and whether it is an inference tensor's."""
+    return (0, False) if cell is None else (cell.n, cell.inference)
 
 
 def is_as_expected(found: Any, expected: Any) -> bool:
     if type(expected) is tuple and expected and type(expected[0]) is Print:
-        mark, wants_grad = expected
+        mark, *others = expected
         if not isinstance(found, TensorBase) or found._special:
             return False
-        return found._wants_grad is wants_grad and is_same_as(found._array, mark)
+        told = [found._wants_grad, counted(found._cell)]
+        return told == others and is_same_as(found._array, mark)
     if is_tensor(expected):
         return found is expected
     return not is_tensor(found) and is_same_result(expected, found)

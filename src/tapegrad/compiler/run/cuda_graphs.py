@@ -69,7 +69,7 @@ class GraphedCalls:
         return all([t._gradient is g for t, g in self.before])
 
     def watched(self, *args: Any, **kwargs: Any) -> Any:
-        """The function; results that are differentiated later are no part of a graph."""
+        """Call the function; make no graph if its results are differentiated later."""
         out = self.function(*args, **kwargs)
         if any([is_alive(r, self) for r in pytree.tree_flatten(out)[0]]):
             self.reason = "what it returns is differentiated outside of it"
@@ -77,7 +77,7 @@ class GraphedCalls:
 
 
 def copied(value: Any) -> Any:
-    """Results of a graph are in its memory: the caller gets others, with the same history."""
+    """Copies of a graph's results, which are in its memory, with the same history."""
     if not isinstance(value, TensorBase):
         return value
     made: Any = wrap(value._array.copy())

@@ -1,4 +1,4 @@
-"""A compiled function: which of its calls are run, recorded and replayed."""
+"""A compiled function: decides which calls run as they are, are recorded, or are replayed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SOME_CHANGES = 3  # of one variable, after which what comes before it is compile
 FEWEST_STEPS = 5  # of a part that is worth its guards
 FEWEST_OPS = 4  # of a function that does nothing else
 FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
-FEWEST_IN_A_ROW = 3  # the same behind another piece: the tape goes on without other nodes
+FEWEST_IN_A_ROW = 3  # of a piece whose inputs come from another piece: no more nodes are made
 MOST_LOOKS = 3  # at calls op by op, after a replay was wrong
 MOST_REFUSALS = 3  # of values in replays that the function itself takes
 FIRST_CALLS = 3  # of a recording, which are no replays
@@ -76,7 +76,7 @@ LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
 
 
-# Steps that are as fast in a call.
+# Kinds of steps that gain nothing from being replayed.
 NEXT_TO_NOTHING = (BehindStep, GradientStep, WriteStep, FillStep, WholeStep)
 
 ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
@@ -114,6 +114,7 @@ class Compiled:
         self.changing: set[int] = set()  # the places of floats that change from call to call
         self.by_value = False  # somebody looks at them
         self.new_leaves = False  # arguments that require grad are others each time
+        self.arrays = True  # NumPy arrays among its arguments are inputs, whatever is in them
         self.as_they_are: dict[int, Any] = {}  # arguments that the function knows otherwise, too
         ALL.add(self)
 
@@ -168,7 +169,7 @@ class Compiled:
                 self.lock.release()
 
     def find(self, args: Any, kwargs: Any) -> Any:
-        """The call by the recording for such arguments, which may have to be made."""
+        """Answer a call by the recording for its arguments, which is made if there is none."""
         values, spec = flat(args, kwargs)
         odd = next((v for v in values if is_tensor(v) and v._special), None)
         if odd is not None:  # on a GPU, or of a class that does something else
@@ -178,7 +179,7 @@ class Compiled:
         if self.asks_for_gradients and sum([is_tensor(v) and v._wants_grad for v in values]) > 1:
             self.rest = REST
             return self.function(*args, **kwargs)  # one may be behind another one
-        parts = signature(values, self.new_leaves, self.looks_behind, self.as_they_are)
+        parts = signature(values, self.new_leaves, self.looks_behind, self.as_they_are, self.arrays)
         key = (spec, around(), *parts)
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
@@ -238,12 +239,12 @@ class Compiled:
         return answer
 
     def is_of_use(self) -> bool:
-        """Whether something of it was recorded."""
+        """Whether the function has a recording, or pieces that have one."""
         found = self.recordings.values()
         return self.split is not None or any([r.run_steps or r.parts for r in found])
 
     def gets_new_numbers(self, key: Any, values: Any) -> bool:
-        """Whether a call differs from an earlier one in the floats that it gets: note which."""
+        """Whether a call differs from an earlier one only in floats; their places are noted."""
         if self.by_value:
             return False
         for known in self.recordings:
@@ -258,7 +259,7 @@ class Compiled:
         return False
 
     def gets_new_leaves(self, key: Any, values: Any) -> bool:
-        """Whether a call differs from an earlier one in which tensors it wants gradients of."""
+        """Whether a call differs from an earlier one only in which arguments require grad."""
         if self.new_leaves:
             return False
         given = [is_tensor(v) and v._wants_grad and has_stand_in(v, True) for v in values]
@@ -270,7 +271,7 @@ class Compiled:
         return False
 
     def changing_name(self, key: Any) -> str:
-        """The argument in which calls differ that are else the same: a number that counts."""
+        """The name of the number (a loop's counter …) in which otherwise equal calls differ."""
         places: Counter[int] = Counter()
         for known in self.recordings:
             if len(known) == len(key) and known[:2] == key[:2]:
@@ -289,11 +290,11 @@ class Compiled:
         return "" if name in self.counting and count < MOST_RECORDINGS - 1 else name
 
     def counts(self, part: Any) -> bool:
-        """Whether a part of a signature is a number for which there are recordings apart."""
+        """Whether a part of the cache key is a Python number, each value of which is recorded."""
         return type(part) is tuple and (part[0] is int or (part[0] is float and self.by_value))
 
     def first_of(self, key: Any) -> Recording:
-        """A recording for arguments that were not seen before."""
+        """A new recording for arguments with a key that was not seen before."""
         trigger = "other arguments" if self.recordings else "a first call"
         made = Recording(key, trigger)
         if len(self.recordings) >= MOST_RECORDINGS and self.looks_behind:
@@ -303,12 +304,12 @@ class Compiled:
             self.recordings[key] = made
         else:  # not kept: there is no end to them
             made.fail(f"there are {MOST_RECORDINGS} recordings already")
-            if self.is_piece and not any([r.run_steps for r in self.recordings.values()]):
+            if not any([r.run_steps for r in self.recordings.values()]):
                 self.rest = REST
         return made
 
     def again(self, stale: Recording, changed: str) -> Recording:
-        """A recording in the place of one that no longer fits: one that does, or a new one."""
+        """Replace a recording whose guards fail: by an earlier one that fits, or a new one."""
         resting = self.resting.setdefault(stale.key, [])
         back = next((r for r in resting if not r.still_holds()), None)
         if changed != MOVED:
@@ -328,12 +329,15 @@ class Compiled:
         self.changed[changed] += 1
         if self.changed[changed] >= SOME_CHANGES:
             self.cut_at([], name_of(changed))  # from the next call on
-        if self.changes > 4 * MOST_RECORDINGS:
+        moves = self.changed[MOVED] >= SOME_CHANGES and not stale.replays
+        if moves:
+            made.fail("tensors get other memory in each call")
+        elif self.changes > 4 * MOST_RECORDINGS:
             made.fail(f"{changed} changes all the time")
         return made
 
     def made_anew(self, recording: Recording, stopped: Any, args: Any, kwargs: Any) -> Any:
-        """A call whose replay stopped, since a value decides otherwise, or is refused."""
+        """Call the function after a replay stopped at a value: another decision, or a refusal."""
         if isinstance(stopped, OtherAnswer):
             self.missed(recording)
         out = self.function(*args, **kwargs)
@@ -400,7 +404,7 @@ class Compiled:
             warnings.warn_explicit(text, UserWarning, *at)
 
     def record(self, recording: Recording, values: Any, spec: Any) -> Any:
-        """Run the call and write it down; then once more from the list, to see that it is whole."""
+        """Record a call, then replay its steps and compare, to see that nothing is missing."""
         start = time.perf_counter()
         seen = self.watched(recording, values, spec)
         if seen.is_over:
@@ -435,7 +439,7 @@ class Compiled:
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
     def is_too_small(self, recording: Recording, seen: Seen) -> bool:
-        """Whether looking at the guards takes longer than what a recording saves."""
+        """Whether checking the guards of a recording takes longer than what it saves."""
         steps = seen.recorder.steps
         if self.is_piece:
             if all([isinstance(step, NEXT_TO_NOTHING) for step in steps]):
@@ -461,9 +465,9 @@ class Compiled:
         return len(elementwise) < 2 or max([x.nbytes for x in elementwise[0].made]) < LARGE
 
     def confirm(self, recording: Recording, values: Any, spec: Any) -> Any:
-        """Compare a replay with a second call, most likely of other values: they must do the same.
+        """Compare a replay with a second call, most likely of other values.
 
-        Of a recording that is in use, later calls are compared with it in the same way.
+        Later calls are compared with a recording that is in use in the same way.
         """
         start = time.perf_counter()
         if not self.checks(recording) and not recording.behind:
@@ -491,7 +495,7 @@ class Compiled:
     def settle(
         self, recording: Recording, values: Any, comparison: Comparison, seconds: float
     ) -> None:
-        """What a comparison says about a recording."""
+        """Confirm or refuse a recording after a comparison."""
         if comparison.other_answer:
             self.missed(recording)
             return
@@ -519,7 +523,7 @@ class Compiled:
         recording.calls = 1
 
     def note_right(self, recording: Recording, values: Any, seconds: float) -> None:
-        """A replay came out as the call did."""
+        """Note that a replay gave what the call did."""
         if recording.suspicion:
             recording.looks -= 1
             if not recording.looks:
@@ -549,7 +553,7 @@ class Compiled:
         return False
 
     def note_verified(self, recording: Recording, seconds: float) -> None:
-        """A replay came out as an ordinary call did: the next one is compared much later.
+        """Note that a replay gave what an ordinary call did: the next comparison is much later.
 
         That is after as many calls again, at most 4,096, and from the 64th on not before replays
         have taken a hundred times as long as a comparison does.
@@ -563,7 +567,7 @@ class Compiled:
         recording.next_check = recording.replays + interval - 1
 
     def since(self, recording: Recording) -> str:
-        """When a recording that is wrong was last seen to be right."""
+        """Up to which replay a wrong recording was right, in words."""
         if not recording.was_confirmed:
             return ""
         return (
@@ -584,7 +588,7 @@ class Compiled:
         return True
 
     def refused(self, recording: Recording, reason: str, values: Any, spec: Any) -> Any:
-        """A call that was undone because of its replay."""
+        """Refuse a recording, and make the call again that was undone for its replay."""
         if not self.is_tried_again(recording):
             self.refuse(recording, reason, None)
         args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
@@ -611,6 +615,11 @@ class Compiled:
             seen.is_over = True
             return seen
         reason, where = why_not(seen)
+        if reason and seen.recorder.looks_at_arrays:
+            # The next call is a first one, in which arrays are what they are.
+            seen.is_over, self.arrays = True, False
+            self.recordings.clear()
+            return seen
         if not reason and self.is_piece:
             reason = why_not_between(seen, self.asks_for_gradients)
         if self.is_piece and not self.looks_behind and (seen.recorder.behind or reason == BEHIND):
@@ -648,12 +657,12 @@ class Compiled:
     def take_apart(
         self, recording: Recording, guards: Guards, places: list[Place], name: str
     ) -> None:
-        """What can be compiled of a function that cannot be recorded as a whole."""
+        """Compile the parts of a function that cannot be recorded as a whole."""
         if not self.cut_at(places, name):
             recording.parts = self.parts_in(guards)
 
     def cut_at(self, places: list[Place], name: str) -> bool:
-        """Have the function in pieces: some lines, or those that name a variable, are apart."""
+        """Cut the function into pieces at some lines, or at those that name a variable."""
         if self.split is None and (places or name) and not self.fullgraph:
             piece = functools.partial(self.piece, is_told=bool(places))
             self.asks_for_gradients |= Guards(self.function).asks_for_gradients()
@@ -687,7 +696,7 @@ class Compiled:
 
 
 def better_without(steps: list[Any]) -> str:
-    """Why calls are at least as fast as replays, where NumPy does the work in both; "": no."""
+    """Why ordinary calls are as fast as replays (NumPy does the work in both), or ""."""
     if KERNELS is not None:
         return ""
     if COMPILED:
@@ -710,14 +719,14 @@ def changed_name(reason: str) -> str:
 
 
 def name_of(changed: str) -> str:
-    """What statements call something of which guards say that it is another one."""
+    """The name in the user's code for something that a guard reports as changed."""
     attributes = re.findall(r"\.([A-Za-z_]\w*)", changed)
     variable = re.match(r"`(\w+)`", changed)
     return f".{attributes[-1]}" if attributes else variable[1] if variable else ""
 
 
 def in_parts(function: Any, parts: list[tuple[Any, Compiled]], args: Any, kwargs: Any) -> Any:
-    """A call in which some modules are called by their recordings."""
+    """Call a function with some of its modules replaced by their compiled versions."""
     before = [module._compiled_call_impl for module, _ in parts]
     for module, compiled in parts:
         module._compiled_call_impl = compiled

@@ -1,4 +1,4 @@
-"""`tapegrad.compile(module)`: the module, called by its recordings."""
+"""`tapegrad.compile(module)`: a module whose calls are answered by recordings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OWN = frozenset(("_orig_mod", "forward", "_compiled_call_impl", *vars(Module()))
 
 
 class OptimizedModule(Module):
-    """A module around another one: what is looked up or set here is the other one's."""
+    """A module that wraps another one: attributes are looked up and set on that one."""
 
     def __init__(self, module: Module, compiled: Any) -> None:
         super().__init__()

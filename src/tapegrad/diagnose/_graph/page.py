@@ -14,6 +14,8 @@ import math
 import re
 from typing import Any
 
+from ...errors.evidence import cell_or_file
+
 # In this order they are one script; each file only uses what stands in an earlier one
 # or what is called after all have loaded.
 SCRIPTS = ("model.js", "layout.js", "draw.js", "panel.js", "player.js", "main.js")
@@ -31,11 +33,27 @@ def render(data: dict[str, Any]) -> str:
     parts = {
         "title": html.escape(str(data.get("title") or "graph")),
         "css": read("page.css"),
-        "data": embed(data),
+        "data": embed(with_cells(data)),
         "js": "".join(read(name) for name in SCRIPTS),
     }
     # One pass: what stands in the data is never taken for a placeholder.
     return PLACE.sub(lambda place: parts[place[1]], read("page.html"))
+
+
+def with_cells(data: Any) -> Any:
+    """`data` in which the files of a notebook's cells are called `In [4]`.
+
+    >>> with_cells({"nodes": [{"file": "train.py", "line": 3}]})
+    {'nodes': [{'file': 'train.py', 'line': 3}]}
+    """
+    if isinstance(data, list):
+        return [with_cells(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        key: cell_or_file(value) if key == "file" and value else with_cells(value)
+        for key, value in data.items()
+    }
 
 
 def embed(data: Any) -> str:

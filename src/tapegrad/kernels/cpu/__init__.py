@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import sys
 import warnings
 from typing import Any
 
@@ -46,3 +47,28 @@ def _load() -> tuple[Any, str]:
 
 
 KERNELS, REASON = _load()
+
+
+def way_to_be_faster() -> str:
+    """What to do where the slow build runs by accident: no compiler was found; else ""."""
+    if REASON != "not built" or os.environ.get("TAPEGRAD_PURE") == "1":
+        return ""
+    return (
+        "this is the pure Python build, several times slower on small operations. Where there is "
+        "a C compiler (gcc, clang), `pip install --force-reinstall --no-cache-dir tapegrad` (or "
+        "`.` in a clone) builds the fast one in some minutes. TAPEGRAD_PURE=1 hides this note."
+    )
+
+
+class Note:
+    """Said once, in a terminal, by a program that trains."""
+
+    due = True
+
+
+def tell_once() -> None:
+    """Tell a person at a terminal how the library gets faster; files and pipes stay clean."""
+    if Note.due:
+        Note.due = False
+        if sys.stderr is not None and sys.stderr.isatty() and (text := way_to_be_faster()):
+            print(f"tapegrad: {text}", file=sys.stderr)

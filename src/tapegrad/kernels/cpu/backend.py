@@ -17,6 +17,7 @@ from .blas import CONNECTED
 from .formulas import Traces, formula
 from .overrides import override, override_into
 from .overrides.rows import half_of, single_of
+from .result_order import InOrder
 from .steps import lstm_step_kernel
 
 # PyTorch's results of these are contiguous, however their input lies; a program's lie as that does.
@@ -34,7 +35,14 @@ class Native(Backend):
     """Runs an op by its kernel in C, an elementwise op by a program, else by NumPy."""
 
     def kernel(self, op: Op) -> Any:
+        found = self.chosen(op)
+        op.by_rows = found.reference if type(found) is InOrder else found
+        return found
+
+    def chosen(self, op: Op) -> Any:
         reference = NUMPY.kernel(op)
+        if (op.elementwise or op.ordered) and op.width > 1 and op.name not in CONTIGUOUS:
+            reference = InOrder(reference, op.ordered_by)
         if KERNELS is None:
             return reference
         by_hand = override(op.name, reference)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
 from ...core.base import F32, F64, ndarray, quiet
 from . import KERNELS
+from .result_order import order_of_result
 
 I64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
@@ -88,43 +88,6 @@ class Otherwise:
         if type(made) is not ndarray:
             return None
         return made.transpose(np.argsort(axes)) if turns else made
-
-
-@functools.lru_cache(1024)
-def order_of_result(*layouts: tuple[Any, Any]) -> list[int]:
-    """The dimensions of an elementwise result as PyTorch lays it out, from the slowest.
-
-    Two dimensions are ordered by the first tensor that has different, nonzero steps along them.
-    """
-    shape = np.broadcast_shapes(*[own for own, _ in layouts])
-    lines = [lines_of(own, strides, shape) for own, strides in layouts]
-    found = list(range(len(shape)))[::-1]  # the fastest first
-    for i in range(1, len(shape)):
-        for at in range(i - 1, -1, -1):
-            order = compared(lines, shape, found[at], found[at + 1])
-            if order < 0:
-                break
-            if order > 0:
-                found[at], found[at + 1] = found[at + 1], found[at]
-    return found[::-1]
-
-
-def lines_of(own: Any, strides: Any, shape: tuple[int, ...]) -> list[int]:
-    """The absolute strides of an array broadcast to a shape: 0 along dimensions that repeat."""
-    ahead = len(shape) - len(own)
-    steps = zip(strides, own, shape[ahead:], strict=True)
-    return [0] * ahead + [0 if n == 1 and n != wanted else abs(step) for step, n, wanted in steps]
-
-
-def compared(lines: list[list[int]], shape: tuple[int, ...], a: int, b: int) -> int:
-    """-1: dimension `a` is faster than `b`; 1: slower; 0: no tensor tells."""
-    for steps in lines:
-        if steps[a] and steps[b]:
-            if steps[a] != steps[b]:
-                return -1 if steps[a] < steps[b] else 1
-            if shape[a] > shape[b]:
-                return 1
-    return 0
 
 
 # In the order of the codes in c/tape/integers.c

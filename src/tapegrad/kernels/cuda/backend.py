@@ -11,7 +11,7 @@ from .library import Library
 
 
 class Cuda(Backend):
-    """Elementwise ops run as kernels made from their blocks; the rest is an override or CuPy's."""
+    """Runs an op by its launcher, an elementwise op by a kernel from its block, else by CuPy."""
 
     elementwise: Any = None  # launchers/elementwise.py, where there are kernels
 

@@ -157,7 +157,7 @@ class DevicePass(Pass):
         return True
 
     def hand_to_cast(self, order: Order, passing: Passing) -> None:
-        """Give a gradient in new memory on; a cast that waits for nothing else runs at once."""
+        """Pass on a gradient in new memory; a cast that waits for nothing else runs at once."""
         edge = passing.edge
         slot = passing.slot
         g = passing.g
@@ -189,7 +189,7 @@ def any_hooks(leaves: list[Pending]) -> bool:
 def past_views(order: Order, passing: Passing) -> Passing:
     """Run the views at the edge of `passing` that wait for nothing else.
 
-    As far as no sum is: the order in which gradients are added up stays what it is.
+    Stops where gradients are added up, so that the order of those sums stays what it is.
     """
     node: Any = passing.edge
     while node._op is not None and node._op.view and node._chain is None:

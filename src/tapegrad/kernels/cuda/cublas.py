@@ -131,7 +131,7 @@ def laid_out(x: Any, item: int) -> tuple[int, int]:
 
 
 def steps_between(a: Any, b: Any, copies: tuple[bool, bool]) -> list[int]:
-    """How many elements apart the matrices of two stacks are, after these have been copied."""
+    """The distances in elements of the matrices of two stacks, after copies where needed."""
     if len(a) <= 1:
         return [0, 0]
     return [
@@ -214,7 +214,7 @@ class Stack:
         self.last = (*result, number(lib.compute(a.dtype, fp32)), number(-1))
 
     def run(self, a: int, b: int, out: int) -> None:
-        """Start the products of what is at these addresses."""
+        """Start the products of the matrices at these addresses."""
         lib, address = self.lib, ctypes.c_void_p
         status = lib.stacked(
             lib.handle(),
@@ -226,7 +226,7 @@ class Stack:
 
 
 def learn_bfloat16() -> None:
-    """bfloat16 is a dtype of ml_dtypes, if that is there."""
+    """Add bfloat16 to the dtypes that are known, if ml_dtypes is installed."""
     from ...dtypes import bfloat16
 
     try:

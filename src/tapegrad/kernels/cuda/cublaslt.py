@@ -228,7 +228,7 @@ class Lt:
         return made
 
     def set_stack(self, layout: Any, count: int, step: int) -> None:
-        """Let a layout be that of so many matrices, `step` elements apart."""
+        """Make a layout that of `count` matrices, `step` elements apart."""
         for attribute, value in ((COUNT, ctypes.c_int32(count)), (STEP, ctypes.c_int64(step))):
             check_status(
                 self.lib.cublasLtMatrixLayoutSetAttribute(
@@ -237,7 +237,7 @@ class Lt:
             )
 
     def may_not_try(self) -> bool:
-        """Whether trying kernels out would disturb something."""
+        """Whether kernels must not be tried: a graph is captured, or results are deterministic."""
         from ...core.devices import DEVICE
 
         return DEVICE.capturing() or Settings.deterministic
@@ -269,7 +269,7 @@ def product(lt: Lt, a: Any, b: Any, bias: Any = None, fp32: str | None = None) -
 
 
 def stack_product(lt: Lt, a: Any, b: Any, out: Any = None, fp32: str | None = None) -> Any:
-    """cublas.stack_product, whose library looks for a kernel anew in each call; ours is found once.
+    """`cublas.stack_product` with the kernel found once; that library searches in each call.
 
     Kernels are found for matrices that begin at multiples of 16 bytes.
     """
@@ -294,7 +294,7 @@ def stack_product(lt: Lt, a: Any, b: Any, out: Any = None, fp32: str | None = No
 
 
 def plan_stack(lt: Lt, a: Any, b: Any, made: Any, fp32: str) -> Plan | None:
-    """None where cuBLAS has to do it."""
+    """The Plan of a product of stacks; None where cuBLAS has to do it."""
     if not a.size or not b.size:
         return None
     try:
@@ -321,7 +321,7 @@ def product_and_sums(lt: Lt, a: Any, b: Any, fp32: str | None = None) -> tuple[A
 
 
 def with_sums(lt: Lt, a: Any, b: Any, fp32: str) -> Any:
-    """A plan for `product_and_sums`; False where the library has none, or we something faster.
+    """A plan for `product_and_sums`; False if the library has none, or something else is faster.
 
     For half precision in rows that are no multiples of 16 bytes it has one, ten times as slow.
     """
@@ -346,7 +346,7 @@ class LinearGradients:
         self.known: dict[tuple[Any, ...], tuple[Plan, Plan] | None] = {}
 
     def __call__(self, grad: Any, x: Any, right: Any) -> tuple[Any, Any, Any] | None:
-        """Of bias, input and weight; None where the products are looked at one by one."""
+        """The gradients of bias, input and weight; None: the products have to be run one by one."""
         dtype = grad.dtype
         key = (dtype, grad.strides, x.shape, x.strides, right.shape, right.strides)
         key = (*key, Settings.matmul_fp32)

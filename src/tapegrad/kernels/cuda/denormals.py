@@ -20,7 +20,7 @@ class Options(tuple[str, ...]):
 
 
 def keep(xp: Any) -> None:
-    """Have CuPy compile without FLUSH from now on."""
+    """Make CuPy compile without the option FLUSH from now on."""
     if getattr(xp, "__name__", "") != "cupy":
         return
     compiler = importlib.import_module("cupy.cuda.compiler")

@@ -29,7 +29,7 @@ BEFORE = FOLDED.keys() - {"sqrt"}  # which has an error of its own for negative 
 
 
 class Mark:
-    """In the place of an argument: that it is an array, or any number."""
+    """A placeholder in a cache key for an argument that is an array, or any number."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class Formula:
 
     @property
     def given(self) -> bool:
-        """Whether it is the first array as it is."""
+        """Whether the formula returns its first array unchanged."""
         return not self.text
 
     def numbers_of(self, values: tuple[Any, ...]) -> tuple[float, ...]:
@@ -113,7 +113,7 @@ class Formulas:
         return formula, numbers
 
     def formula(self, dtype: Any, values: tuple[Any, ...]) -> Formula | None:
-        """One for all numbers, or for those that the formula decides by."""
+        """The formula for all numbers, or for these if it has a branch that depends on them."""
         every = (dtype, *[ANY_NUMBER if is_number(v) else v for v in values])
         for key in (every, (dtype, *values)):
             if key in self.formulas:
@@ -216,7 +216,7 @@ def is_number(value: Any) -> bool:
 
 
 def of_forward(op: Op) -> Formulas:
-    """Of (arrays, or numbers in their places, and attributes)."""
+    """Formulas of the forward of an op: of arrays, or numbers in their places, and attributes."""
     return Formulas(lambda values: op.forward(XP, *values))
 
 
@@ -237,7 +237,7 @@ def functions(run: Callable[..., Any], names: Sequence[str]) -> str:
 
 
 def of_rule(op: Op, index: int) -> Formulas:
-    """Of (gradient, the tensors and results, attributes) for one input of the op."""
+    """Formulas of one gradient rule of an op: of (gradient, tensors, results, attributes)."""
     rule = op.rules[index]
     unknown = [Unknown()] * len(op.metas)
     assert rule is not None

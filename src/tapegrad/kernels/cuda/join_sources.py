@@ -14,7 +14,7 @@ PRODUCTS = re.compile(r"[*/]|\b(?!formula|maximum|minimum|sign)\w+\(")
 
 
 def function(name: str, formula: Any) -> str:
-    """A formula under another name: there are several."""
+    """The C text of a formula under a name of its own, as a program has several."""
     text: str = formula.text.replace("formula(", f"{name}(")
     return text
 

@@ -1,12 +1,12 @@
 """Ops that become one kernel in a step that is recorded as a CUDA graph.
 
-Elementwise ops behind a batch norm are done by its kernel: nothing else has been recorded in
-between, so the kernel in the graph is replaced by one that goes on, and no new one is started. On
-the way back, the gradient of such an op is made by the kernels of the norm's gradient, which
-compute again what the op looks at.
+Elementwise ops after a batch norm are done by its kernel: if nothing else has been recorded in
+between, the kernel in the graph is replaced by one that also computes the op, and no new kernel is
+started. In the backward pass, the gradient of such an op is computed by the kernels of the norm's
+gradient, which recompute the values that the op read.
 
-What is made in between is stored all the same, as anybody may have kept it. When its memory is
-given back and still nothing else has been recorded, then nobody has read it: it is not stored any
+Intermediate results are stored all the same, as other code may refer to them. If the memory of one
+is freed before anything else is recorded, nobody has read it, and it is not stored any
 more. The results are those of the kernels one by one, bit for bit.
 """
 
@@ -44,7 +44,7 @@ class KernelNode(ctypes.Structure):
 
 
 class Graph:
-    """The graph that is being recorded, as far as it has come."""
+    """The CUDA graph that is being recorded."""
 
     def __init__(self, xp: Any) -> None:
         lib = ctypes.CDLL(loaded("cuda"))
@@ -87,13 +87,13 @@ def three(sizes: Any) -> Any:
 
 
 def as_pointer(argument: Any) -> Any:
-    """Where an array is; other arguments of kernels as they are."""
+    """The address of an array; other arguments of kernels unchanged."""
     is_array = hasattr(argument, "data") and hasattr(argument.data, "ptr")
     return POINTER(argument.data.ptr) if is_array else argument
 
 
 def bytes_of(argument: Any) -> bytes:
-    """An argument of a kernel, as CuPy hands it over."""
+    """An argument of a kernel as the bytes that CuPy passes."""
     argument = as_pointer(argument)
     if isinstance(argument, int):
         argument = np.int64(argument)
@@ -104,7 +104,7 @@ def bytes_of(argument: Any) -> bytes:
 
 
 def watched(cuda: Any, malloc: Callable[[int], Any]) -> Callable[[int], Any]:
-    """An allocator whose memory tells when it is given back."""
+    """An allocator whose memory calls back when it is freed."""
     memory = cuda.memory
     weakly = () if memory.BaseMemory.__weakrefoffset__ else ("__weakref__",)
 
@@ -165,7 +165,7 @@ class Head:
         return found
 
     def let_go(self) -> None:
-        """Nothing joins it any more: arrays need not be kept."""
+        """Keep addresses in the place of arrays: no further op joins this norm."""
         self.args = [as_pointer(a) for a in self.args]
         for step in self.steps:
             step.other = as_pointer(step.other)
@@ -227,7 +227,7 @@ class Joins:
         self.versions: tuple[int, ...] = ()  # of what the node that runs has saved
 
     def begin(self) -> None:
-        """From now on, elementwise ops come here."""
+        """Route elementwise ops to this object from now on."""
         gpu: Any = self.gpu
         gpu.joins = self
         gpu.unary, gpu.binary, gpu.combined = self.unary, self.binary, self.combined
@@ -243,7 +243,7 @@ class Joins:
         self.backend.assign = self.assign_alone
 
     def forget(self) -> None:
-        """Nothing joins what was recorded so far."""
+        """Let no op join what was recorded so far."""
         head, self.head = self.head, None
         pull, self.pull = self.pull, None
         if head is not None:
@@ -284,7 +284,7 @@ class Joins:
     def combined(
         self, form: str, formula: Any, arrays: Sequence[Any], numbers: Any, out: Any = None
     ) -> Any:
-        """As Gpu.combined does it, unless it joins what was recorded last."""
+        """`Gpu.combined`, unless the op can join the kernel that was recorded last."""
         if form in ("unary", "binary"):
             made = self.joined(formula, arrays, numbers, out)
             if made is not None:
@@ -379,7 +379,7 @@ class Joins:
         return done
 
     def unread(self, head: Head, place: int) -> None:
-        """The memory of a result is given back."""
+        """Called when the memory of a result is freed: it need not be stored."""
         if not self.goes_on():
             return
         where = head.where(place)
@@ -459,12 +459,12 @@ def both(first: Callable[[], None], second: Callable[[], None]) -> None:
 
 
 def watches(array: Any) -> bool:
-    """Whether its memory tells when it is given back, and is nobody else's concern."""
+    """Whether an array's memory calls back when it is freed, and has no callback yet."""
     return hasattr(array.data.mem, "gone") and array.data.mem.gone is None
 
 
 def of(xp: Any, backend: Any) -> Joins | None:
-    """For a graph that is recorded from now on; None where its kernels cannot be replaced."""
+    """Joins for a graph whose recording begins; None where its kernels cannot be replaced."""
     try:
         return Joins(backend, Graph(xp))
     except (OSError, AttributeError):

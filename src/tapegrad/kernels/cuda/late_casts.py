@@ -1,4 +1,4 @@
-"""Gradients of a pass that wait to be cast to the dtypes of their leaves: many in one launch.
+"""Late casts: a pass collects gradients and casts many to their leaves' dtypes in one launch.
 
 Under autocast every parameter was cast on the way into its op, so that its gradient arrives in half
 precision. They are cast together: at the end of the pass, or before anybody may look at a leaf.
@@ -34,13 +34,13 @@ class LateCasts:
         return bool(total._c_contiguous) and total.size != 0
 
     def wait(self, leaf: Node, total: Any) -> bool:
-        """Let a gradient wait; True: that is much memory by now, and should be cast."""
+        """Keep a gradient to be cast later; True: so much is waiting that it should be cast now."""
         self.waiting.append((leaf, total))
         self.size += total.nbytes
         return self.size > MOST_WAITING
 
     def cast(self) -> list[tuple[Node, Any]]:
-        """The leaves with what waited for them in their dtypes; nothing waits any more."""
+        """Cast all waiting gradients; returns them with their leaves."""
         late = self.waiting
         self.waiting = []
         self.size = 0

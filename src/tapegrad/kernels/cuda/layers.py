@@ -78,7 +78,7 @@ def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | 
 
 
 def below(view: Node, g: Any) -> Passing:
-    """A gradient for what a view was made of."""
+    """The gradient of the tensor that a view was made of."""
     edge: Any = view._edges[0]
     slots = view._edge_slots
     return Passing(edge, 0 if slots is None else slots[0], g, 1)

@@ -119,7 +119,7 @@ class Linalg:
 
 
 class Ufunc:
-    """A ufunc of CuPy; the methods that it lacks are those of the subclasses."""
+    """A ufunc of CuPy; subclasses add the methods that CuPy's lack."""
 
     def __init__(self, xp: Any, inner: Any) -> None:
         self.xp = xp
@@ -155,7 +155,7 @@ class Ufunc:
         return out
 
     def at(self, target: Any, index: Any, values: Any) -> None:
-        """CuPy's, which knows few dtypes: others go through one of those."""
+        """`ufunc.at` by CuPy, which knows few dtypes: others are converted to one of them."""
         dtype = target.dtype
         known = self.carrier(dtype)
         if known == dtype:

@@ -50,7 +50,7 @@ class _Loss(Module):
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
-        self.reduction = _reduction.chosen(reduction, size_average, reduce)
+        self.reduction = _reduction.chosen(reduction, size_average, reduce, type(self))
 
 
 class _WeightedLoss(_Loss):

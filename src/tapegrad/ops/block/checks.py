@@ -108,17 +108,27 @@ def without_complex32() -> NotImplementedError:
 def not_for(kernel: str, *categories: int) -> Callable[..., None]:
     """Make a guard that refuses these dtype categories, in PyTorch's words for its inner loop."""
 
+    allowed = frozenset([kind for kind, place in CATEGORY.items() if place not in categories])
+
     def guard(*values: Any) -> None:
+        dtype = getattr(values[0], "dtype", None)
+        if len(values) == 1 and dtype is not None and dtype.kind in allowed:
+            return
         if max([category(v) for v in values if v is not None]) in categories:
             raise not_implemented(kernel, common(*values))
 
     return guard
 
 
+WIDE = (np.dtype(np.float32), np.dtype(np.float64))
+
+
 def only_wide(kernel: str) -> Callable[..., None]:
     """A guard: the op's inner loop takes single and double precision, and what becomes that."""
 
     def guard(*values: Any) -> None:
+        if all([getattr(v, "dtype", None) in WIDE for v in values]):
+            return
         dtype = common(*values)
         if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize == 2):
             raise not_implemented(kernel, dtype)

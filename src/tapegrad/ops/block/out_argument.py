@@ -10,7 +10,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import STATE, TensorBase, quiet, wrap
 from ...core.devices import two_devices, xp_of
-from ...core.dispatch import apply, is_unrecorded, is_written_plainly, write_plain
+from ...core.dispatch import apply, is_plain_output, write_plain
 from ...core.late_bound import ON_DEMAND
 from ...core.lazy_conj import memory_behind, plain
 from ...core.modes import MODES, neither_recorded_nor_cast
@@ -118,26 +118,9 @@ def is_plain(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any], api: Any) 
     That is: one tensor of the host, no history, no transform, and no memory in common with the
     arguments, unless `out` is one of them.
     """
-    modes_on = STATE.modes_on
-    if not isinstance(out, TensorBase) or out._special or BATCHES or TANGENTS or api is None:
+    if BATCHES or TANGENTS or api is None:
         return False
-    if modes_on and not is_unrecorded(modes_on):
-        return False
-    target = out._array
-    if type(target) is not np.ndarray or not target.flags.forc or not is_written_plainly(out, True):
-        return False
-    for value in (*args, *kwargs.values()):
-        for t in value if type(value) is list or type(value) is tuple else (value,):
-            if isinstance(t, TensorBase):
-                x = t._array
-                if t._special or t._wants_grad or (x is target and api.out_apart):
-                    return False
-                if x is not target and (x.base is not None or target.base is not None):
-                    if type(x) is not np.ndarray or np.may_share_memory(x, target):
-                        return False
-            elif type(t) is list or type(t) is tuple:
-                return False
-    return True
+    return is_plain_output(out, args, tuple(kwargs.values()), api.out_apart)
 
 
 WRITTEN = object()  # a result that is in `out` already

@@ -308,6 +308,8 @@ def frombuffer(
         view = memoryview(buffer)
     except TypeError:
         raise ValueError("object does not implement Python buffer protocol.") from None
+    if "O" in view.format:  # writing numbers over references would crash the process
+        raise ValueError("the buffer holds Python objects, not numbers")
     length, item = view.nbytes, wanted.itemsize
     if length == 0 or count == 0:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")

@@ -10,7 +10,7 @@ from ... import dtypes
 from ...core.base import STATE
 from ...core.late_bound import ON_DEMAND
 from ...core.transforms.batched import batch_of, batched, is_batched, repeated, through
-from ...device import channels_last, channels_last_3d, contiguous_format
+from ...device import channels_last, channels_last_3d, contiguous_format, strided
 from ..block.definition import api
 from . import arrays as from_data
 from .arguments import np_dtype
@@ -96,7 +96,7 @@ def like_tensor(
             ),
             input,
         )
-    if input._special and input.is_sparse:
+    if input._special and input.layout is not strided:
         return ON_DEMAND.sparse_like(function, input, wanted, requires_grad)
     array = like(input, wanted, memory_format, device)
     if value is not None:

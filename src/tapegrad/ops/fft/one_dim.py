@@ -46,6 +46,8 @@ def ordered(x: Any, dims: list[int]) -> list[int]:
 
 def through(xp: Any, x: Any, dims: list[int], transform: Callable[..., Any]) -> Any:
     """`transform(x, axes)` with the dimensions to transform last in memory, then put back."""
+    if x.ndim == 1:
+        return transform(xp.ascontiguousarray(x), (0,))
     order = ordered(x, dims)
     axes = tuple(range(x.ndim - len(dims), x.ndim))
     out = transform(xp.ascontiguousarray(xp.transpose(x, order)), axes)

@@ -26,6 +26,7 @@ from ...core.transforms.batched import has_batched, is_batched, physical_array
 from ...core.transforms.levels import BATCHES
 from ...core.warned import warn
 from ...errors import no_tensor_in_list
+from ..creation.arrays import infer, shape_of, to_array
 from . import batched_subscripts
 
 ALL = slice(None)
@@ -257,6 +258,7 @@ def index_part(item: Any) -> Any:
     if isinstance(item, ndarray):
         if kind is not ndarray:  # a matrix, a masked array: the plain array of its memory
             item = ndarray.view(item, ndarray)
+        dtypes.of(item.dtype.newbyteorder("="))  # refuses objects, dates, long doubles
         if item.ndim == 0 and item.dtype.kind in "iu":
             return int(item)
         return item if item.dtype.kind == "b" or item.dtype == np.uint8 else item.astype(np.int64)
@@ -282,16 +284,13 @@ def from_sequence(items: Any) -> Any:
         items = [to_host(v._array) if isinstance(v, TensorBase) else v for v in items]
     try:
         array = np.asarray(items)
-    except ValueError:
-        raise ValueError(
-            f"expected sequence of length {len(items[0])} at dim 1 (got {len(items[1])})"
-        ) from None
-    kind = array.dtype.kind
-    if kind in "US":
-        raise TypeError("new(): invalid data type 'str'")
-    if kind == "O":
-        raise RuntimeError(f"Could not infer dtype of {type(items[0]).__name__}")
-    if kind == "b":
+    except ValueError:  # rows of several lengths
+        array = None
+    if array is None or array.dtype.kind not in "ib":
+        shape_of(items)
+        infer(items)  # PyTorch's words for what is no number
+        return to_array(items, I64)  # truncates floats
+    if array.dtype.kind == "b":
         return array
     return array.astype(np.int64)
 

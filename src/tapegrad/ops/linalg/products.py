@@ -296,7 +296,7 @@ class LinalgCross(Block):
         a = [x.squeeze(dim) for x in xp.split(input, 3, dim)]
         b = [x.squeeze(dim) for x in xp.split(other, 3, dim)]
         parts = [minor(a[i - 2], b[i - 1], a[i - 1], b[i - 2]) for i in range(3)]
-        return xp.stack(parts, dim)
+        return xp.ascontiguousarray(xp.stack(parts, dim))
 
     def d_input(F, grad, other, dim):
         return F.linalg_cross(other, grad, dim)

@@ -18,6 +18,7 @@ from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw
 from .pool_windows import (
+    CHECKED,
     COUNT,
     Sizes,
     check_one_axis,
@@ -30,6 +31,7 @@ from .pool_windows import (
     per_axis,
     published,
     refuse_dtype,
+    remember,
     volume,
 )
 
@@ -201,7 +203,16 @@ AVG_POOLING = {n: avg_pooling(n) for n in (2, 3)}
 # ---------------------------------------------------------------------- public functions
 
 
-def pool(
+def pool(name: str, n: int, input: Any, *given: Any) -> Any:
+    """Run a 2-d or 3-d average pooling; what was checked before is not checked again."""
+    array = check_tensor(name, input)
+    key = (name, array.shape, array.dtype, *map(id, given))
+    known = CHECKED.get(key)
+    attrs = known[0] if known else remember(key, given, checked(name, n, input, *given))
+    return apply(AVG_POOLING[n], (input,), attrs)
+
+
+def checked(
     name: str,
     n: int,
     input: Any,
@@ -211,9 +222,9 @@ def pool(
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
-) -> Any:
-    """Check and run a 2-d or 3-d average pooling."""
-    array = check_tensor(name, input)
+) -> tuple[Any, ...]:
+    """The attributes of a 2-d or 3-d average pooling."""
+    array = input._array
     tail = f"a single int, or a tuple of {COUNT[n]} ints"
     either = "either be" if n == 2 else "be"
     kernel = per_axis(
@@ -235,6 +246,8 @@ def pool(
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     shape, ndim = array.shape, array.ndim
+    if n == 2 and not ndim:
+        raise IndexError("Dimension specified as -3 but tensor has no dimensions")
     if n == 2 and ndim < 3:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, "
@@ -249,8 +262,7 @@ def pool(
         refuse_dtype("avg_pool2d", input, "fV" if array.dtype != np.int64 else "i")
     else:
         refuse_dtype("avg_pool3d_out_frame", input, "f" if array.dtype != np.int64 else "i", False)
-    attrs = (kernel, steps, pads, out, bool(count_include_pad), divisor_override)
-    return apply(AVG_POOLING[n], (input,), attrs)
+    return kernel, steps, pads, out, bool(count_include_pad), divisor_override
 
 
 @api(
@@ -285,10 +297,11 @@ def avg_pool1d(
         steps = one_int(name, "stride", 3, steps)
     pads = one_int(name, "padding", 4, padding)
     check_one_axis(name, array)
-    found = pool(
+    rows = input.unsqueeze(-2)
+    attrs = checked(
         "avg_pool2d",
         2,
-        input.unsqueeze(-2),
+        rows,
         (1, *kernel),
         (1, *steps) if steps else (1, *kernel),
         (0, *pads),
@@ -296,7 +309,7 @@ def avg_pool1d(
         count_include_pad,
         None,
     )
-    return found.squeeze(-2)
+    return apply(AVG_POOLING[2], (rows,), attrs).squeeze(-2)
 
 
 def avg_pool_function(**fields: Any) -> Any:

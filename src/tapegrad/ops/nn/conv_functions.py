@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 from ... import dtypes
+from ...core.arguments import is_fixed
 from ...core.base import TensorBase
 from ...core.dispatch import apply
 from ...core.warned import warn
@@ -337,11 +338,12 @@ def conv(
     else:
         border = plain_numbers(function, "padding", padding, dims)
     out = convolve(x, weight, bias, step, border, spacing, False, (0,), int(groups))
-    if key is not None and batched and not isinstance(padding, str):
+    given = (stride, padding, dilation)
+    if key is not None and batched and not isinstance(padding, str) and is_fixed(given):
         sizes = [per_dimension("", v, dims) for v in (step, border, spacing)]
         if len(CHECKED) >= MOST_CHECKED:
             CHECKED.clear()
-        CHECKED[key] = (*sizes, False, (0,) * dims, groups), (stride, padding, dilation)
+        CHECKED[key] = (*sizes, False, (0,) * dims, groups), given
     return out if batched else out.squeeze(0)
 
 

@@ -48,6 +48,7 @@ class BinaryCrossEntropy(Block):
 
     aten = "binary_cross_entropy"
     tensors = ("input", "target", "weight")
+    ordered = True
     plain_tensors = ("weight",)
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=UNSAFE)
@@ -212,6 +213,7 @@ class BinaryCrossEntropyWithLogits(Block):
     aten = "binary_cross_entropy_with_logits"
     ordered_by = 1  # PyTorch computes with 1 - target first
     tensors = ("input", "target", "weight", "pos_weight")
+    ordered = True
     plain_tensors = ("weight", "pos_weight")
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)

@@ -161,6 +161,7 @@ WEIGHTED = [
 
 class Squares(Block):
     tensors = ("input", "target")
+    ordered = True
     node = "MseLossBackward0"
     public = False
 
@@ -283,6 +284,7 @@ class SmoothL1Loss(Block):
 
     aten = "smooth_l1_loss"
     tensors = ("input", "target")
+    ordered = True
     dtype = PROMOTE
     guard = only_floats("smooth_l1_cpu")
     public = False
@@ -355,6 +357,7 @@ class HuberLoss(Block):
 
     aten = "huber_loss"
     tensors = ("input", "target")
+    ordered = True
     dtype = PROMOTE
     guard = only_floats("huber_cpu")
     public = False
@@ -429,6 +432,7 @@ class SoftMarginLoss(Block):
 
     aten = "soft_margin_loss"
     tensors = ("input", "target")
+    ordered = True
     plain_tensors = ("target",)
     public = False
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)

@@ -17,6 +17,7 @@ from ..block import SINGLE, Autocast, Block, Case, apply, op
 from ..block.checks import only_bool
 from ..block.samples import Draw
 from .pool_windows import (
+    CHECKED,
     COUNT,
     Sizes,
     check_one_axis,
@@ -34,6 +35,7 @@ from .pool_windows import (
     picked,
     published,
     refuse_dtype,
+    remember,
     scattered,
 )
 
@@ -250,7 +252,16 @@ MAX_POOLING = {n: max_pooling(n) for n in (2, 3)}
 # ---------------------------------------------------------------------- public functions
 
 
-def pool(
+def pool(name: str, n: int, input: Any, *given: Any) -> Any:
+    """Run a 2-d or 3-d max pooling; what was checked before is not checked again."""
+    array = check_tensor(name, input)
+    key = (name, array.shape, array.dtype, *map(id, given))
+    known = CHECKED.get(key)
+    attrs = known[0] if known else remember(key, given, checked(name, n, input, *given[:-1]))
+    return apply(MAX_POOLING[n][bool(given[-1])], (input,), attrs)
+
+
+def checked(
     name: str,
     n: int,
     input: Any,
@@ -259,10 +270,9 @@ def pool(
     padding: Any,
     dilation: Any,
     ceil_mode: bool,
-    indices: bool,
-) -> Any:
-    """Check and run a 2-d or 3-d max pooling."""
-    array = check_tensor(name, input)
+) -> tuple[Any, ...]:
+    """The attributes of a 2-d or 3-d max pooling."""
+    array = input._array
     tail = f"a single int, or a tuple of {COUNT[n]} ints"
     kernel = per_axis(
         ints(name, "kernel_size", 2, kernel_size), n, f"{name}: kernel_size must either be {tail}"
@@ -283,7 +293,7 @@ def pool(
     out = output_sizes(sizes, kernel, steps, pads, gaps, ceil_mode)
     check_pool("max_pool3d_with_indices_out_cpu_template()", shape, kernel, steps, pads, gaps, out)
     refuse_dtype(name, input, "fViu")
-    return apply(MAX_POOLING[n][bool(indices)], (input,), (kernel, steps, pads, gaps, out))
+    return kernel, steps, pads, gaps, out
 
 
 def pool1d(
@@ -309,17 +319,18 @@ def pool1d(
     kernel = one_int(name, "kernel_size", 2, kernel)
     steps = one_int(name, "stride", 3, steps or kernel)
     pads, gaps = one_int(name, "padding", 4, pads), one_int(name, "dilation", 5, gaps)
-    found = pool(
+    rows = input.unsqueeze(-2)
+    attrs = checked(
         "max_pool2d",
         2,
-        input.unsqueeze(-2),
+        rows,
         (1, *kernel),
         (1, *steps),
         (0, *pads),
         (1, *gaps),
         ceil_mode,
-        indices,
     )
+    found = apply(MAX_POOLING[2][bool(indices)], (rows,), attrs)
     if indices:
         return found[0].squeeze(-2), found[1].squeeze(-2)
     return found.squeeze(-2)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arguments import is_fixed
 from ...core.base import TensorBase
 from ...errors import must_be_tensor
 from ..block import api
@@ -77,6 +78,22 @@ def check_tensor(function: str, input: Any) -> Any:
     if not isinstance(input, TensorBase):
         raise must_be_tensor(function, "input", 1, input)
     return input._array
+
+
+# Calls that had nothing to refuse: what the op is called with, and the arguments, which are known
+# by their ids, as what is equal need not be of the right type.
+CHECKED: dict[Any, tuple[Any, Any]] = {}
+MOST_CHECKED = 1024
+
+
+def remember(key: Any, given: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The attributes of an op, kept for the next such call if its arguments cannot change."""
+    if not is_fixed(given):
+        return attrs
+    if len(CHECKED) >= MOST_CHECKED:
+        CHECKED.clear()
+    CHECKED[key] = attrs, given
+    return attrs
 
 
 def check_one_axis(function: str, array: Any) -> None:

@@ -21,13 +21,15 @@ def known_reduction(reduction: str) -> str:
     return reduction
 
 
-def from_flags(size_average: bool | None, reduce: bool | None, warn: bool = True) -> str:
+def from_flags(
+    size_average: bool | None, reduce: bool | None, warn: bool = True, loss: Any = None
+) -> str:
     """The reduction that the old flags `size_average` and `reduce` ask for."""
     average, total = size_average is None or size_average, reduce is None or reduce
     try:
         found = "mean" if average and total else "sum" if total else "none"
     except RuntimeError as error:  # a tensor of several elements is neither true nor false
-        explain_loss_made_with_tensors(error)
+        explain_loss_made_with_tensors(error, loss)
         raise
     if warn:
         warned.warn(
@@ -37,11 +39,11 @@ def from_flags(size_average: bool | None, reduce: bool | None, warn: bool = True
     return found
 
 
-def chosen(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
-    """The reduction of a call that may still use the old flags."""
+def chosen(reduction: str, size_average: bool | None, reduce: bool | None, loss: Any = None) -> str:
+    """The reduction of a call that may still use the old flags; `loss` is the module's class."""
     if size_average is None and reduce is None:
         return reduction
-    return from_flags(size_average, reduce)
+    return from_flags(size_average, reduce, loss=loss)
 
 
 def apply(loss: Any, reduction: str) -> Any:

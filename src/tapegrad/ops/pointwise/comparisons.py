@@ -346,7 +346,7 @@ class Isclose(Block):
     """
 
     tensors = ("input", "other")
-    broadcasts = True
+    broadcasts = ordered = True
     undifferentiable = "the result is a bool"
     samples = [Case(Draw(3), Draw(3)), Case(Draw(3), Draw(3), rtol=0.5, atol=0.5)]
     aligns = True

@@ -73,7 +73,7 @@ class Complex(Block):
     """
 
     tensors = ("real", "imag")
-    broadcasts = True
+    broadcasts = ordered = True
     wirtinger = True
     method = False
     out_dtype = OUT_SCALAR_TYPE
@@ -112,7 +112,7 @@ class Polar(Block):
     """
 
     tensors = ("abs", "angle")
-    broadcasts = True
+    broadcasts = ordered = True
     wirtinger = True
     method = False
     autocast = Autocast(cpu=SINGLE)

@@ -13,6 +13,7 @@ from ..block import LOWER, PROMOTE, Autocast, Block, Case, op, reads_as
 from ..block.batching import join, lift, padded, part
 from ..block.checks import OUT_EXACT, as_number, refuse_overflow
 from ..block.samples import Draw
+from ..reduce.sorting import like_input
 from .matmul import (
     check_bmm,
     check_expands,
@@ -206,6 +207,17 @@ class Addmv(WithSummand):
         return F.squeeze(F.baddbmm(summand, rows, column, beta, alpha), (2,))
 
 
+def plus_outer(xp: Any, input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> Any:
+    if vec1.dtype.kind in "biu":
+        return combine(xp, input, xp.outer(vec1, vec2), beta, alpha, vec1.dtype)
+    if vec1.dtype.itemsize == 2 and input.dtype == vec2.dtype == vec1.dtype:
+        # Half precision all the way, as PyTorch has it: every step is rounded.
+        number = vec1.dtype.type
+        prod = (number(alpha) * vec1)[:, None] * vec2
+        return number(beta) * input + prod if beta else prod
+    return combine(xp, input, xp.outer(scaled_by(vec1, alpha), vec2), beta, 1, vec1.dtype)
+
+
 @op
 class Addr(WithSummand):
     """addr(input, vec1, vec2, *, beta=1, alpha=1) -> Tensor: plus an outer product.
@@ -224,14 +236,8 @@ class Addr(WithSummand):
     )
 
     def fwd(xp, input, vec1, vec2, beta, alpha):
-        if vec1.dtype.kind in "biu":
-            return combine(xp, input, xp.outer(vec1, vec2), beta, alpha, vec1.dtype)
-        if vec1.dtype.itemsize == 2 and input.dtype == vec2.dtype == vec1.dtype:
-            # Half precision all the way, as PyTorch has it: every step is rounded.
-            number = vec1.dtype.type
-            prod = (number(alpha) * vec1)[:, None] * vec2
-            return number(beta) * input + prod if beta else prod
-        return combine(xp, input, xp.outer(scaled_by(vec1, alpha), vec2), beta, 1, vec1.dtype)
+        out = plus_outer(xp, input, vec1, vec2, beta, alpha)
+        return like_input(xp, out, input) if input.shape == out.shape else out
 
     def d_vec1(F, grad, vec2, alpha):
         return scaled_by(F.mv(grad, vec2), alpha)

@@ -211,9 +211,7 @@ def kron(input: Any, other: Any) -> Any:
     a, b = (1,) * (ndim - len(a)) + a, (1,) * (ndim - len(b)) + b
     left = [n for size in a for n in (size, 1)]
     right = [n for size in b for n in (1, size)]
-    prod = unsafe_view(input.contiguous(), tuple(left)) * unsafe_view(
-        other.contiguous(), tuple(right)
-    )
+    prod = unsafe_view(input, tuple(left)) * unsafe_view(other, tuple(right))
     return unsafe_view(prod, tuple([m * n for m, n in zip(a, b, strict=True)]))
 
 

@@ -600,7 +600,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     check_classes(input, num_classes)
     if is_recorded():
         return places_of(input, num_classes)
-    return wrap((x[..., None] == xp.arange(num_classes)).astype(np.int64))
+    return wrap((x[..., None] == xp.arange(num_classes)).astype(np.int64, order="C"))
 
 
 @looks_at_values

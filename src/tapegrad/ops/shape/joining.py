@@ -530,6 +530,10 @@ class Roll(LinearMove):
     ]
 
     def fwd(xp, input, shifts, dims):
+        if dims is not None and images_by_pixel([input]):
+            moved = xp.moveaxis(input, 1, -1)
+            to = {1: input.ndim - 1, **{d: d - 1 for d in range(2, input.ndim)}}
+            return xp.moveaxis(xp.roll(moved, shifts, [to.get(d, d) for d in dims]), -1, 1)
         return xp.roll(xp.ascontiguousarray(input).reshape(input.shape), shifts, dims)
 
     def d_input(F, grad, shifts, dims):

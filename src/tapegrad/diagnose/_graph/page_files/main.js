@@ -178,7 +178,7 @@ canvas.addEventListener("wheel", (event) => {
 
 function tipOf({ op, name, shape, dtype, file, line }) {
   const what = filled(op, name).join("  "), facts = filled(listText(shape), dtype).join("  ");
-  return filled(what, facts, file && `${file}:${line}`).join("\n");
+  return filled(what, facts, file && spotOf(file, line)).join("\n");
 }
 
 function hoverAt(event) {

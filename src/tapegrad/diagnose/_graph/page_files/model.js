@@ -177,7 +177,7 @@ function foldLoop(group) {
   const low = Math.min(...lines), high = Math.max(...lines);
   const span = high > low ? `${low}\u2013${high}` : low;
   const file = baseName(turn.find(({ node }) => node?.line)?.node.file);
-  const loop = gather(members, "loop", file && `${file}:${span}`, length / period);
+  const loop = gather(members, "loop", file && spotOf(file, span), length / period);
   loop.sign = `${signs.slice(at, at + length)}`;
   for (let i = 0; period > 1 && i < length; i += period) {
     gather(members.slice(i, i + period), `turn ${i / period}`).turn = true;
@@ -185,6 +185,8 @@ function foldLoop(group) {
   return true;
 }
 
+// A line of a file, or of a cell of a notebook.
+const spotOf = (file, line) => (/^In \[\d+\]$/.test(file) ? `${file}, line ${line}` : `${file}:${line}`);
 const baseName = (file) => String(file || "").split(/[\\/]/).pop();
 const signs = new Map();
 
@@ -241,7 +243,7 @@ function search(query) {
   const terms = query.toLowerCase().split(/\s+/).filter((term) => term);
   return !terms.length ? [] : nodes.filter((item) => {
     const { op, name, module, module_type: type, kind, file, line, text } = item.node;
-    item.text ??= [op, name, module, type, kind, `${file}:${line}`, text].join(" ").toLowerCase();
+    item.text ??= [op, name, module, type, kind, spotOf(file, line), text].join(" ").toLowerCase();
     return terms.every((term) => item.text.includes(term));
   });
 }

@@ -79,7 +79,7 @@ function links(items, most = 12) {
 }
 
 function source({ file, line, text }) {
-  return file ? [dim(line ? `${file}:${line}` : file), code(text?.trim())] : null;
+  return file ? [dim(line ? spotOf(file, line) : file), code(text?.trim())] : null;
 }
 
 function nodePanel(item) {
@@ -123,7 +123,7 @@ function groupPanel(group) {
 
 function overview() {
   const heavy = nodes.filter(({ node }) => node.bytes).sort((a, b) => b.node.bytes - a.node.bytes);
-  const place = ({ file, line }) => file && `${baseName(file)}:${line}`;
+  const place = ({ file, line }) => file && spotOf(baseName(file), line);
   const note = ({ node }) => filled(bytesText(node.bytes), place(node)).join("  ");
   return [
     el("h2", null, data.title),

@@ -16,7 +16,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "products": ("addmm", "bmm", "mm", "half_product", "mv", "dot"),
     "extremes": (
         *("max", "min", "argmax", "argmin", "amax", "amin", "max_all", "min_all", "aminmax"),
-        *("all", "any"),
+        *("all", "any", "cummax", "cummin"),
     ),
     "casts": ("cast",),
     "masks": ("masked_fill",),
@@ -78,6 +78,14 @@ MODULES: dict[str, tuple[str, ...]] = {
         "index_into",
         "index_put",
         "masked_select",
+    ),
+    "transforms": ("_fft_c2c", "_fft_r2c", "_fft_c2r"),
+    "pairs": (
+        *[f"special_chebyshev_polynomial_{kind}" for kind in "tuvw"],
+        *[f"special_shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"],
+        *("special_hermite_polynomial_h", "special_hermite_polynomial_he"),
+        *("special_laguerre_polynomial_l", "special_legendre_polynomial_p"),
+        "nextafter",
     ),
     "sorting": ("sort", "sort_stable", "topk"),
     "reduce": (

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import KERNELS
 from .reduce import last_run, reduced_shape
-from .rows import for_dtypes, is_dense, is_half, narrowed, pick, widened
+from .rows import empty, for_dtypes, is_dense, is_half, narrowed, pick, widened
 
 FEW = 1 << 13  # elements
 FEW_HALVES = 64  # elements of half precision: NumPy compares so many before they are widened
@@ -61,6 +61,24 @@ def extremes(smallest: bool, *, values: bool, places: bool) -> Any:
     return make
 
 
+def running_extremes(smallest: bool) -> Any:
+    """The extremes up to each place along a dimension, and where they are."""
+    kernels = for_dtypes("running_extremes")
+
+    def make(reference: Any) -> Any:
+        def kernel(input: Any, dim: int) -> Any:
+            run = pick(kernels, input)
+            if run is None or not input.ndim or not input.size or not is_dense(input):
+                return reference(input, dim)
+            values, where = empty(input.shape, input), np.empty(input.shape, np.int64)
+            run((input, values, where), (*sizes(input, (dim,)), smallest))
+            return values, where
+
+        return kernel
+
+    return make
+
+
 def both_extremes(reference: Any) -> Any:
     """aminmax; half precision is compared as float, which is exact."""
 
@@ -95,6 +113,7 @@ def truths(any_will_do: bool) -> Any:
 OVERRIDES = {"aminmax": both_extremes, "all": truths(False), "any": truths(True)}
 for _name, _smallest in (("max", False), ("min", True)):
     OVERRIDES[_name] = extremes(_smallest, values=True, places=True)
+    OVERRIDES[f"cum{_name}"] = running_extremes(_smallest)
     OVERRIDES[f"arg{_name}"] = extremes(_smallest, values=False, places=True)
     OVERRIDES[f"a{_name}"] = extremes(_smallest, values=True, places=False)
     OVERRIDES[f"{_name}_all"] = extremes(_smallest, values=True, places=False)

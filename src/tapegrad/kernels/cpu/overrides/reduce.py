@@ -210,7 +210,7 @@ def spread(root: bool, both: bool) -> Any:
     def make(reference: Any) -> Any:
         def kernel(input: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
             run = pick(kernels, input)
-            if run is None or not is_large(input) or not is_last(input, dim):
+            if run is None or not input.size or not is_dense(input) or not is_last(input, dim):
                 return reference(input, dim, correction, keepdim)
             rows, width = rows_and_width(input, dim)
             shape = reduced_shape(input.shape, dim, keepdim)

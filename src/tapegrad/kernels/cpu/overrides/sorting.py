@@ -31,7 +31,7 @@ def first(x: Any, dim: int, k: int, descending: bool, like: Any = None) -> Any:
 
     Laid out as a copy of `like` is, if it is given; else contiguous.
     """
-    rows = KERNELS.dense(np.moveaxis(x, dim, -1))
+    rows = KERNELS.dense(x.swapaxes(dim, -1))
     width = rows.shape[-1]
     shape = (*rows.shape[:-1], k)
     values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
@@ -45,7 +45,7 @@ def first(x: Any, dim: int, k: int, descending: bool, like: Any = None) -> Any:
 
 def laid_out(rows: Any, dim: int, like: Any) -> Any:
     """A copy of rows with the last dimension moved back to its place, `dim`."""
-    back = np.moveaxis(rows, -1, dim)
+    back = rows.swapaxes(-1, dim)
     out = np.empty(back.shape, rows.dtype) if like is None else empty_like(np, like, rows.dtype)
     KERNELS.copy_into(out, back)
     return out

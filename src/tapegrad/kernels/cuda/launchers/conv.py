@@ -461,7 +461,7 @@ class ConvBiasGrad(ConvLauncher):
 
 
 class Layout:
-    """Shape and strides without the array."""
+    """The shape and strides of an array that is not there."""
 
     def __init__(self, shape: Ints, strides: Ints) -> None:
         self.shape = shape

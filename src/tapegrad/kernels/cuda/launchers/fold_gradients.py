@@ -1,8 +1,8 @@
 """Gradients of variances, norms and logarithms of sums on the GPU: one launch each.
 
-What an element gets comes from the block: its rule runs on symbols, with numbers in the place of
-what a row has once (the gradient, the result, a sum over the row). The kernel forms that sum, if
-the rule asks for one, and then every element (sources/fold_gradients.cu).
+The gradient of an element comes from the block: its rule runs on symbols, with numbers for the
+values that a row has once (the gradient, the result, a sum over the row). The kernel forms that
+sum, if the rule asks for one, and then every element (sources/fold_gradients.cu).
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Choices:
         self.orders = Plans(plan_order)
 
     def made(self, expression: str, mask: Any, x: Any, y: Any, number: float = 0) -> Any:
-        """By a mask that is as large as the arrays or is broadcast to them; else None."""
+        """The choice by a mask of the arrays' shape, or one broadcast to them; None for others."""
         dtype = x.dtype
         if type(mask) is not self.array or mask.dtype is not BOOL:
             return None
@@ -64,8 +64,8 @@ class Choices:
 
 
 class MaskLauncher(Launcher):
-    """A launcher of choices. Its plan is an expression of the mask `m`, the arrays, a number `s`,
-    and these arrays and this number."""
+    """A launcher of choices. Its plan is (expression, a, b, s), the expression being one of the
+    mask `m`, the arrays `a` and `b` and the number `s`."""
 
     def __init__(self, choices: Choices, reference: Any) -> None:
         super().__init__(reference)
@@ -116,7 +116,7 @@ class MaskedFill(MaskLauncher):
 
 
 def gpu_kernels(gpu: Gpu) -> Callable[[str, str], Any]:
-    """A function of a dtype's name and a kernel's, in a file that is made of the blocks."""
+    """A function (dtype's name, kernel's name) that compiles gates.cu with the blocks' formulas."""
 
     @functools.cache
     def kernel(kind: str, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Fused kernels for the GPU: overrides of the ops that training spends its time in.
+"""The compiled kernels of one GPU module, and the registration of all launchers.
 
 An override looks at dtypes and memory first; what it was not written for goes to the block's own
 forward, which CuPy runs. Kernels are compiled on first use, and CuPy keeps them on disk.

@@ -1,4 +1,4 @@
-"""What a launcher is: kernels of the GPU in the place of an op's forward."""
+"""Launcher: runs kernels on the GPU in place of an op's forward."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Launcher:
         raise NotImplementedError
 
     def tried(self, *args: Any) -> Any:
-        """What the kernels make of a call; None, and nothing is done, if they do not take it."""
+        """The result of the kernels; None, and nothing is done, if they do not take a call."""
         if not self.fits(*args):
             return None
         plan = self.plan(*args)

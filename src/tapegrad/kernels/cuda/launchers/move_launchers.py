@@ -87,7 +87,7 @@ class ArrayMoves:
             target[...] = source
 
     def casts(self, arrays: list[Any], dtype: Any, apart: bool) -> list[Any] | None:
-        """As autocast wants all parameters of a model, and the backward pass their gradients."""
+        """Cast arrays of one dtype in few launches: a model's parameters, or their gradients."""
         given = arrays[0].dtype
         kinds = NAMES.get(given), NAMES.get(dtype)
         if None in kinds:
@@ -114,7 +114,7 @@ class ArrayMoves:
         return made
 
     def reshape(self, x: Any, shape: Shape) -> Any:
-        """Of arrays in gradient rules, where a copy is as good as a view."""
+        """`reshape` in gradient rules, where a copy is as good as a view."""
         if not contiguous(x):
             shape = tuple(shape)
             if not self.moves.views.get((x.shape, x.strides, x.itemsize, shape)):
@@ -125,7 +125,7 @@ class ArrayMoves:
 
 
 class CastTogether:
-    """How arrays of some shapes are cast by one launch."""
+    """The plan of a launch that casts arrays of some shapes."""
 
     def __init__(self, gpu: Any, shapes: tuple[Shape, ...], given: Any, dtype: Any) -> None:
         words = {"CASTS": 1, "GIVEN_DTYPE": NAMES[given], "LIMIT": CASTS}
@@ -288,7 +288,7 @@ def surrounded(moves: Moves, piece: Piece, dtype: Any, shape: Shape, dim: int, s
 
 
 def in_groups(tensors: Sequence[Any]) -> list[Sequence[Any]]:
-    """As many as are put together at once."""
+    """Groups of as many tensors as one launch concatenates."""
     return [tensors[i : i + PARTS] for i in range(0, len(tensors), PARTS)]
 
 

@@ -159,7 +159,7 @@ def filled(steps: Steps) -> Any:
 
 
 def opaque(table: Any) -> Any:
-    """A table as an argument: CuPy asks every time for the fields of one that has some."""
+    """A table as bytes without fields: CuPy would look at the fields in every launch."""
     return table.view(np.dtype((np.void, table.dtype.itemsize)))
 
 

@@ -157,7 +157,7 @@ class BatchNormBackward(NormLauncher):
         training: bool,
         biased: bool,
     ) -> Any:
-        """All three; None for what does not fit.
+        """The gradients of input, weight and bias; None for arguments that do not fit.
 
         Statistics are those that batch norm returned, or a mean and a variance (`var`), with eps as
         the number.

@@ -34,3 +34,23 @@
     }
 EXTREMES(f32, float)
 EXTREMES(f64, double)
+
+/* The extremes up to each place, and where they are: the last of equals, and the last NaN.
+   p: input, values, places; n: outer, how many (> 0), inner, whether the smallest */
+#define RUNNING_EXTREMES(name, type)                                                               \
+    void tg_running_extremes_##name(void **p, const int64_t *n, const double *given) {             \
+        const int64_t inner = n[2];                                                                \
+        const type *x = p[0];                                                                      \
+        type *values = p[1];                                                                       \
+        int64_t *places = p[2];                                                                    \
+        for (int64_t i = 0; i < n[0]; i++)                                                         \
+            for (int64_t j = 0; j < n[1]; j++, x += inner, values += inner, places += inner)       \
+                for (int64_t k = 0; k < inner; k++) {                                              \
+                    const type v = x[k], best = j ? values[k - inner] : v;                         \
+                    const int is_new = v != v || (n[3] ? v <= best : v >= best);                   \
+                    values[k] = is_new ? v : best;                                                 \
+                    places[k] = is_new ? j : places[k - inner];                                    \
+                }                                                                                  \
+    }
+RUNNING_EXTREMES(f32, float)
+RUNNING_EXTREMES(f64, double)

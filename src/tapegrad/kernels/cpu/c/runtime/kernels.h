@@ -60,7 +60,8 @@
     X(spread_f32) X(spread_f64) X(running_f32) X(running_f64) X(recurrence_f32) X(recurrence_f64)
 
 /* extremes.c */
-#define TG_EXTREME_KERNELS(X) X(extremes_f32) X(extremes_f64)
+#define TG_EXTREME_KERNELS(X)                                                                      \
+    X(extremes_f32) X(extremes_f64) X(running_extremes_f32) X(running_extremes_f64)
 
 /* integers.c */
 #define TG_WHOLE_KERNELS(X) X(whole) X(truths) X(convert)
@@ -73,6 +74,9 @@
 
 /* rejection.c */
 #define TG_REJECTION_KERNELS(X) X(poisson) X(binomial) X(gamma)
+
+/* pairs.c */
+#define TG_PAIR_KERNELS(X) X(pairs_f32) X(pairs_f64)
 
 /* ranges.c */
 #define TG_RANGE_KERNELS(X) X(steps_f32) X(steps_f64)
@@ -95,7 +99,8 @@
     TG_POOL2D_KERNELS(X) TG_WINDOW_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X)              \
     TG_REDUCE_KERNELS(X)                                                                           \
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
-    TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)
+    TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)          \
+    TG_PAIR_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

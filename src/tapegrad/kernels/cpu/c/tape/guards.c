@@ -93,11 +93,13 @@ PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count) 
 }
 
 /* only_ours(gradients): whether nothing but a list of (leaf, gradient) and the leaves themselves
-   keeps the gradients in it. */
+   keeps the gradients in it, and nothing but a gradient its version cell. */
 PyObject *tg_only_ours(PyObject *self, PyObject *gradients) {
     (void)self;
-    static PyObject *name;
+    static PyObject *name, *cell_name;
     if (!name && !(name = PyUnicode_InternFromString("_gradient")))
+        return NULL;
+    if (!cell_name && !(cell_name = PyUnicode_InternFromString("_cell")))
         return NULL;
     if (!PyList_CheckExact(gradients))
         return PyErr_Format(PyExc_TypeError, "only_ours: a list is wanted");
@@ -113,6 +115,13 @@ PyObject *tg_only_ours(PyObject *self, PyObject *gradients) {
             return NULL;
         Py_DECREF(now);
         if (Py_REFCNT(gradient) > 1 + (now == gradient))
+            Py_RETURN_FALSE;
+        PyObject *cell = PyObject_GetAttr(gradient, cell_name);
+        if (!cell)
+            return NULL;
+        const int is_shared = cell != Py_None && Py_REFCNT(cell) > 2;
+        Py_DECREF(cell);
+        if (is_shared)
             Py_RETURN_FALSE;
     }
     Py_RETURN_TRUE;

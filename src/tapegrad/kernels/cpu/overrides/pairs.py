@@ -1,0 +1,50 @@
+"""Functions of two numbers that C computes one by one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .rows import contiguous, empty, for_dtypes, is_dense, pick
+
+# In the order of PAIR_FUNCTIONS in c/kernels/pairs.c
+FUNCTIONS = (
+    *[f"special_chebyshev_polynomial_{kind}" for kind in "tuvw"],
+    *[f"special_shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"],
+    *("special_hermite_polynomial_h", "special_hermite_polynomial_he"),
+    *("special_laguerre_polynomial_l", "special_legendre_polynomial_p"),
+    "nextafter",
+)
+
+
+def of_pairs(code: int) -> Any:
+    kernels = for_dtypes("pairs")
+
+    def make(reference: Any) -> Any:
+        def kernel(x: Any, y: Any) -> Any:
+            like = x if type(x) is np.ndarray else y
+            run = pick(kernels, like)
+            if run is None:
+                return reference(x, y)
+            pair = [v if type(v) is np.ndarray else np.asarray(v, like.dtype) for v in (x, y)]
+            shapes = [v.shape for v in pair]
+            if any([v.dtype is not like.dtype or not is_dense(v) for v in pair]):
+                return reference(x, y)
+            shape = shapes[0] if shapes[0] == shapes[1] else np.broadcast_shapes(*shapes)
+            count = math.prod(shape)
+            for i, v in enumerate(pair):
+                if v.size != count and v.size != 1:
+                    pair[i] = contiguous(np.broadcast_to(v, shape))
+            out = empty(shape, like)
+            if count:
+                run((*pair, out), (count, code, *[int(v.size > 1) for v in pair]))
+            return out
+
+        return kernel
+
+    return make
+
+
+OVERRIDES = {name: of_pairs(code) for code, name in enumerate(FUNCTIONS)}
