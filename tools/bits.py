@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 UNARY = (
@@ -32,7 +33,9 @@ def results() -> Iterator[tuple[str, Any]]:
         yield f"randn {kind}", x
         for name in UNARY.split():
             name, _, module = name.partition(":")
-            value = (positive if name in ("log", "sqrt", "rsqrt", "lgamma", "digamma") else x).tanh()
+            value = (
+                positive if name in ("log", "sqrt", "rsqrt", "lgamma", "digamma") else x
+            ).tanh()
             yield f"{name} {kind}", getattr(functional if module else torch, name)(value)
         yield f"pow {kind}", positive**1.7
         yield f"sum {kind}", x.sum(1)
@@ -49,8 +52,9 @@ def results() -> Iterator[tuple[str, Any]]:
         image, weight = x[:, :128].reshape(1, 37, 16, 8), x[:9, :111].reshape(3, 37, 3, 3)
         yield f"conv2d {kind}", functional.conv2d(image, weight, padding=1)
         yield f"max_pool2d {kind}", functional.max_pool2d(image, 2)
-        yield f"attention {kind}", functional.scaled_dot_product_attention(
-            *[image.transpose(1, 2)] * 3
+        yield (
+            f"attention {kind}",
+            functional.scaled_dot_product_attention(*[image.transpose(1, 2)] * 3),
         )
         weights = x[:, :20].clone().requires_grad_()
         optimizer = torch.optim.Adam([weights])
@@ -63,20 +67,22 @@ def results() -> Iterator[tuple[str, Any]]:
 
 def main() -> None:
     if len(sys.argv) == 3:
-        here, there = [dict(map(str.split, map(turned, open(path)))) for path in sys.argv[1:]]
+        here, there = [
+            dict([turned(line) for line in Path(path).read_text().splitlines()])
+            for path in sys.argv[1:]
+        ]
         other = [name for name in here if here[name] != there.get(name)]
         print(f"{len(here) - len(other)} of {len(here)} results have the same bits")
-        print("others:", ", ".join([name.replace("_of_", " ") for name in other]) or "none")
+        print("others:", ", ".join(other) or "none")
         return
     for name, value in results():
         data = value.contiguous().numpy().tobytes()
         print(name, hashlib.sha256(data).hexdigest()[:16])
 
 
-def turned(line: str) -> str:
-    """ "exp float32 HASH" as two words."""
+def turned(line: str) -> tuple[str, str]:
     name, kind, value = line.split()
-    return f"{name}_of_{kind} {value}"
+    return f"{name} {kind}", value
 
 
 if __name__ == "__main__":

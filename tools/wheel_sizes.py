@@ -1,4 +1,7 @@
-"""Where the bytes of a wheel are: python tools/wheel_sizes.py dist/tapegrad-*.whl [--depth 2] [--files 20]."""
+"""Where the bytes of a wheel are.
+
+python tools/wheel_sizes.py dist/tapegrad-0.1.0-py3-none-any.whl [--depth 2] [--files 20]
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ def main() -> None:
         packed[folder] += size
         plain[folder] += entry.file_size
         endings[entry.filename.rpartition(".")[2]] += size
-    print(f"{sum(packed.values()):>9,} bytes in {len(entries)} files; unpacked {sum(plain.values()):,}")
+    whole, unpacked = sum(packed.values()), sum(plain.values())
+    print(f"{whole:>9,} bytes in {len(entries)} files, {unpacked:,} unpacked")
     for folder, size in packed.most_common():
         print(f"{size:>9,} {plain[folder]:>10,}  {folder}")
     print("by kind:", ", ".join([f".{e} {n:,}" for e, n in endings.most_common()]))
