@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..core.arguments import reduction_number
 from ..ops.nn.reduction import from_flags, known_reduction
 
-NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
-
-def get_enum(reduction: str) -> int:
-    """The number of a reduction."""
-    return NUMBERS[known_reduction(reduction)]
+def get_enum(reduction: str) -> Any:
+    """PyTorch's number of a reduction."""
+    return reduction_number(known_reduction(reduction))
 
 
 def legacy_get_string(
@@ -21,6 +22,6 @@ def legacy_get_string(
 
 def legacy_get_enum(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
-) -> int:
-    """Its number."""
-    return NUMBERS[from_flags(size_average, reduce, emit_warning)]
+) -> Any:
+    """PyTorch's number of the reduction that the old flags ask for."""
+    return reduction_number(from_flags(size_average, reduce, emit_warning))
