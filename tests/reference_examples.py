@@ -45,9 +45,9 @@ def needs_gpu(part):
 
 def can_run(part):
     """Whether what the example needs is here."""
-    needed = {"onnx": examples.ONNX, "scipy": examples.SCIPY}
-    absent = [mark for name, mark in needed.items() if importlib.util.find_spec(name) is None]
-    return not needs_gpu(part) and not any([mark in part for mark in absent])
+    needed = {examples.ONNX: "onnx", examples.SCIPY: "scipy"}
+    packages = [package for mark, package in needed.items() if mark in part]
+    return not needs_gpu(part) and all(importlib.util.find_spec(p) for p in packages)
 
 
 def names_of(library):
