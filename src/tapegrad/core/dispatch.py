@@ -46,7 +46,7 @@ from .record import (
     record_two,
     without_counter,
 )
-from .rounding import half_as_single, rounded_to
+from .rounding import before_rounding_to, half_as_single, rounded_to
 from .strides import overlaps_itself
 
 NUMBERS: Final = (int, float, complex, np.generic)
@@ -435,7 +435,7 @@ def write_plain(
         if not into(x, *arrays, *attrs):
             return False
     elif op.apart:
-        if not is_apart(x, attrs) or (not x.flags.forc and overlaps_itself(x)):
+        if not is_apart(x, [*arrays[1:], *attrs]) or (not x.flags.forc and overlaps_itself(x)):
             return False
         quiet(op.into, *arrays, *attrs)
     elif not change_plainly(op.into, x, arrays, attrs):
@@ -482,13 +482,14 @@ def is_plain_source(value: Any, target: Any, apart: bool) -> bool:
     return type(x) is ndarray and not np.may_share_memory(x, target)
 
 
-def is_apart(x: Any, attrs: tuple[Any, ...]) -> bool:
-    """Whether no array among the attributes can have memory in common with an array."""
-    for value in attrs:
+def is_apart(x: Any, values: list[Any]) -> bool:
+    """Whether no array among the sources and attributes can have memory in common with an array."""
+    for value in values:
         if type(value) is tuple and holds_array(value):
             return False
-        if type(value) is ndarray and (x.base is not None or value.base is not None):
-            return False
+        if type(value) is ndarray:
+            if value is x or x.base is not None or value.base is not None:
+                return False
     return True
 
 
@@ -706,7 +707,7 @@ def unify(op: Op, arrays: list[Any]) -> Any:
         x = arrays[i]
         if type(x) is ndarray:
             if x.dtype is not dtype:
-                arrays[i] = x.astype(dtype, copy=False)
+                arrays[i] = before_rounding_to(dtype, x).astype(dtype, copy=False)
         elif x is not None:
             if down is None:
                 arrays[i] = number_as(x, dtype)
@@ -759,7 +760,9 @@ def number_as(value: Any, dtype: Any) -> Any:
     if kind == "c":
         return quiet(dtype.type, value)  # it may overflow
     if kind in FLOATS:
-        return float(value) if dtype.itemsize >= 4 else quiet(dtype.type, value)
+        if dtype.itemsize >= 4:
+            return float(value)
+        return quiet(dtype.type, quiet(np.float32, value))  # rounded twice, as in PyTorch
     if kind == "b":
         return bool(value)
     return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)[()]
