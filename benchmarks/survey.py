@@ -358,7 +358,7 @@ def machine() -> str:
         flags = pathlib.Path("/proc/cpuinfo").read_text()
     vectors = [name for word, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if word in flags]
     kind = platform.machine() + (f" with {vectors[0]}" if vectors else "")
-    return f"a {kind} machine of {os.cpu_count()} cores"
+    return f"a machine of {os.cpu_count()} cores ({kind})"
 
 
 def page_head(torch: Any, note: str) -> str:

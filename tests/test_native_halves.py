@@ -199,6 +199,19 @@ def test_numbers_beside_half_precision(half, size):
     ).any()
 
 
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_one_element_beside_half_precision(half):
+    """It multiplies and divides as a number does: PyTorch does not round it to half precision."""
+    dtype = getattr(tg, half)
+    t = tg.tensor([3.17, -0.5]).to(dtype)
+    for value in (tg.tensor(70001), tg.tensor([70001]), tg.tensor(1.2345e-4)):
+        number = value.item()
+        assert tg.equal(t / value, t / number) and tg.equal(t * value, t * number)
+        assert tg.equal(t.clone().div_(value), t / number)
+    assert tg.equal(t[0] / tg.tensor([70001]), (t[0] / 70001).reshape(1))
+    assert float(tg.full((70000,), 0.125).to(dtype).nanmean()) == 0.125
+
+
 def test_nan_stays():
     x = np.full(1000, np.nan, np.float32)
     x.view(np.uint32)[::2] = 0x7F800001  # its bits would round to infinity

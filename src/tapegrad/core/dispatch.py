@@ -669,6 +669,10 @@ def run_as(kernel: Any, op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> An
     if op.guard is not None:
         op.guard(*arrays)
     if op.dtype_rule:
+        if op.wide_numbers and len(arrays) == 2 and is_wide_beside_half(op, arrays):
+            half = arrays[0].dtype
+            arrays = [half_as_single(arrays[0]), arrays[1].astype(F32)]
+            return quiet(rounded_to, quiet(kernel, *arrays, *attrs), half)
         down = unify(op, arrays)
         if down is not None:
             # A number keeps single precision next to a half tensor; only the result is rounded.
@@ -710,6 +714,21 @@ def unify(op: Op, arrays: list[Any]) -> Any:
             else:
                 arrays[i] = float(x if op.wide_numbers else number_as(x, dtype))
     return down
+
+
+def is_wide_beside_half(op: Op, arrays: list[Any]) -> bool:
+    """Whether half precision is multiplied or divided by one element of another dtype.
+
+    Like a number of Python's, PyTorch does not round it to half precision.
+    """
+    x = arrays[0]
+    y = arrays[1]
+    if type(x) is not ndarray or type(y) is not ndarray or y.size != 1:
+        return False
+    dtype = x.dtype
+    if dtype.itemsize != 2 or dtype.kind not in FLOATS or y.dtype is dtype:
+        return False
+    return common_dtype(op, arrays) is dtype
 
 
 def all_arrays(arrays: list[Any]) -> bool:
