@@ -57,6 +57,7 @@ MENU = {
     "Saving, loading, exchange": "保存、读取、交换",
     "Export to ONNX": "导出到 ONNX",
     "Benchmarks": "基准测试",
+    "Survey of every function": "逐个函数的测速",
     "Look up": "查阅（英文）",
     "Reference": "参考手册",
     "Errors and what they mean": "报错及其含义",
