@@ -280,3 +280,39 @@ def test_sentence_about_numbers_that_do_not_fit(name):
     sentence = f"value cannot be converted to type {SPELLED[name]} without overflow"
     with pytest.raises(RuntimeError, match=f"^{sentence}"):
         tg.zeros(2, dtype=D.named(name)).fill_(1j)
+
+
+# 1 + 2**-11 + 2**-40 is nearest to 1 + 2**-10 in float16, to 1 by way of float32; 65520 - 1e-9 is
+# infinite by way of float32.
+TWICE_ROUNDED = [1 + 2**-11 + 2**-40, 65520 - 1e-9, 2**-25 + 2**-60, 1e-8, 1e300]
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        lambda v: v.half(),
+        lambda v: v.repeat(200).to(torch.float16)[: len(v)],
+        lambda v: torch.compile(lambda x: x.to(torch.float16) * 1)(v),
+        lambda v: torch.tensor(v.tolist(), dtype=torch.float16),
+        lambda v: torch.tensor(v.numpy(), dtype=torch.float16),
+        lambda v: torch.zeros(len(v), dtype=torch.float16).copy_(v),
+        lambda v: torch.add(v, 0, out=torch.zeros(len(v), dtype=torch.float16)),
+        lambda v: torch.zeros(len(v), dtype=torch.float16).index_put_((torch.arange(5),), v.half()),
+        lambda v: torch.stack([torch.zeros((), dtype=torch.float16).fill_(x) for x in v]),
+    ],
+)
+def test_double_becomes_half_by_way_of_single(ways):
+    """As in PyTorch, whose float16 is made of a float32."""
+    made = ways(torch.tensor(TWICE_ROUNDED, dtype=torch.float64))
+    assert made.tolist() == [1.0, float("inf"), 0.0, 0.0, float("inf")]
+
+
+def test_numbers_become_half_by_way_of_single():
+    x = torch.zeros(2, dtype=torch.float16)
+    x[0] = TWICE_ROUNDED[0]
+    assert x.tolist() == [1.0, 0.0]
+    full = torch.full((2,), TWICE_ROUNDED[0], dtype=torch.float16)
+    assert full.tolist() == [1.0, 1.0]
+    assert (
+        torch.ones(1, dtype=torch.float16) * torch.tensor(TWICE_ROUNDED[0]).double()
+    ).item() == 1

@@ -459,6 +459,7 @@ def test_truth_values_of_numpy_are_floats_and_dates_are_no_numbers():
     yes = np.bool_(1)
     assert (torch.arange(3) * yes).dtype == torch.float32
     assert (torch.ones(2) - yes).tolist() == [0, 0]
+    assert torch.zeros(2).fill_(yes).tolist() == [1, 1]
     assert (torch.ones(1) + np.longdouble(2)).dtype == torch.float32
     with pytest.raises(TypeError):
         torch.ones(1) + np.timedelta64(1, "ns")
@@ -530,3 +531,21 @@ def test_a_number_on_the_left_of_a_class_that_is_asked(name):
     found = getattr(operator, name)(7, plain.as_subclass(Asked))
     assert type(found) is Asked
     assert found.tolist() == getattr(operator, name)(7, plain).tolist()
+
+
+@pytest.mark.parametrize("border", [(5, -9), (-9, 5), (-5, 9, 1, 1)])
+def test_a_border_cuts_before_it_adds(border):
+    with pytest.raises(RuntimeError, match=r"narrow\(\): length must be non-negative."):
+        F.pad(torch.ones(3, 4), border)
+
+
+def test_truth_values_are_bools():
+    with pytest.raises(TypeError, match="'keepdim'"):
+        torch.kthvalue(torch.ones(2, 3), 1, 0, 2)
+    with pytest.raises(TypeError, match="'upper'"):
+        torch.cholesky(torch.eye(2), 1)
+
+
+def test_defaults_and_numbers_in_tensors():
+    assert torch.histogram(torch.ones(3)).hist.shape == (100,)
+    assert torch.tensor([float("nan")]).nan_to_num(torch.tensor(2.0)).tolist() == [2.0]

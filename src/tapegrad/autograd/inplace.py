@@ -31,6 +31,7 @@ from ..core.modes import MODES
 from ..core.op import REGISTRY, Op, Rule
 from ..core.python_dispatch import asked_about, is_asked
 from ..core.record import FLOATS, lay_out, save_outputs
+from ..core.rounding import before_rounding_to
 from ..core.strides import address, is_dense, memory, overlaps_itself, shares_itself
 from ..core.transforms import batched, dual
 from ..core.transforms.levels import BATCHES, TANGENTS
@@ -241,6 +242,8 @@ def store(destination: Any, value: Any) -> None:
         destination[...] = value
     elif isinstance(value, ndarray) and discards(value, destination):
         quiet(destination.__setitem__, ..., value.real)
+    elif isinstance(value, ndarray):
+        quiet(destination.__setitem__, ..., before_rounding_to(destination.dtype, value))
     else:
         quiet(destination.__setitem__, ..., value)
 

@@ -10,7 +10,7 @@ from ..dtypes import scalar_dtype
 from ..errors.sentences import does_not_fit
 from .base import F32, F64, TensorBase
 from .dispatch import number_as
-from .rounding import rounded_to
+from .rounding import before_rounding_to, rounded_to
 
 # What a loss does with the losses of the elements: words in nn.functional and in our ops, and
 # numbers, their places here, in PyTorch's schemas and in the functions of `torch`.
@@ -75,7 +75,7 @@ def number_as_array(dtype: Any, value: Any) -> Any:
             raise does_not_fit(dtype)
         return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)
     with np.errstate(over="ignore"):
-        array = np.asarray(value).astype(dtype)
+        array = before_rounding_to(dtype, np.asarray(value)).astype(dtype)
     if kind != "b" and np.isinf(array) and not np.isinf(value):
         raise does_not_fit(dtype)
     return array

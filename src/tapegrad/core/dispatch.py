@@ -46,7 +46,7 @@ from .record import (
     record_two,
     without_counter,
 )
-from .rounding import half_as_single, rounded_to
+from .rounding import before_rounding_to, half_as_single, rounded_to
 from .strides import overlaps_itself
 
 NUMBERS: Final = (int, float, complex, np.generic)
@@ -703,7 +703,7 @@ def unify(op: Op, arrays: list[Any]) -> Any:
         x = arrays[i]
         if type(x) is ndarray:
             if x.dtype is not dtype:
-                arrays[i] = x.astype(dtype, copy=False)
+                arrays[i] = before_rounding_to(dtype, x).astype(dtype, copy=False)
         elif x is not None:
             if down is None:
                 arrays[i] = number_as(x, dtype)
@@ -741,7 +741,9 @@ def number_as(value: Any, dtype: Any) -> Any:
     if kind == "c":
         return quiet(dtype.type, value)  # it may overflow
     if kind in FLOATS:
-        return float(value) if dtype.itemsize >= 4 else quiet(dtype.type, value)
+        if dtype.itemsize >= 4:
+            return float(value)
+        return quiet(dtype.type, quiet(np.float32, value))  # rounded twice, as in PyTorch
     if kind == "b":
         return bool(value)
     return np.asarray(int(value) & (1 << 64) - 1, np.uint64).astype(dtype)[()]

@@ -458,7 +458,7 @@ def type_as(self: Any, other: Any) -> Any:
 def named_cast(name: str, dtype: dtypes.dtype) -> None:
     """Publish `Tensor.<name>()`."""
 
-    def method(self: Any, memory_format: Any = preserve_format) -> Any:
+    def method(self: Any, *, memory_format: Any = preserve_format) -> Any:
         return converted(self, dtype.np, order=memory_format)
 
     method.__doc__ = (

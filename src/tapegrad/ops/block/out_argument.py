@@ -15,6 +15,7 @@ from ...core.late_bound import ON_DEMAND
 from ...core.lazy_conj import memory_behind, plain
 from ...core.modes import MODES, neither_recorded_nor_cast
 from ...core.python_dispatch import dispatches
+from ...core.rounding import before_rounding_to
 from ...core.strides import is_dense, strided
 from ...core.transforms.batched import has_batched
 from ...core.transforms.levels import BATCHES, TANGENTS
@@ -246,5 +247,5 @@ def store(name: str, target: TensorBase, array: Any) -> None:
 
         resize_in_place(target, array.shape)
         lay_out_like(target, array)
-    quiet(target._array.__setitem__, ..., array)
+    quiet(target._array.__setitem__, ..., before_rounding_to(target._array.dtype, array))
     target._version_cell().bump(name)

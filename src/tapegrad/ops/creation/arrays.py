@@ -16,6 +16,7 @@ from ... import dtypes
 from ...core import promote
 from ...core.arguments import number_as_array
 from ...core.base import TensorBase, quiet
+from ...core.rounding import before_rounding_to, rounded_to
 from ...core.warned import Warned, warn_once
 from ...errors import does_not_fit, slips
 
@@ -136,7 +137,7 @@ def cast_array(array: Any, dtype: Any, copy: bool) -> Any:
         if array.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             # Through int32, as the compilers do: out of range is 0, the rest wraps around.
             array = array.astype(np.int32)
-        return array.astype(dtype)
+        return before_rounding_to(dtype, array).astype(dtype)
 
 
 PLAIN = {bool: 0, int: 1, float: 2, complex: 3}
@@ -159,6 +160,8 @@ def quick(data: Any, dtype: Any) -> Any:
     elif dtype.kind in "biu" and top > 1 or dtype.kind in "fV" and top > 2:
         return None
     try:
+        if dtype.itemsize == 2 and top == 2:
+            return quiet(rounded_to, np.array(data, np.float64), dtype)
         return quiet(np.array, data, dtype)  # half precision may overflow
     except (ValueError, OverflowError, TypeError):
         return None
@@ -254,7 +257,8 @@ def element(value: Any, dtype: Any) -> Any:
     if kind in "fV":
         if isinstance(value, (complex, np.complexfloating)) or not hasattr(value, "__float__"):
             raise TypeError(f"must be real number, not {type(value).__name__}")
-        return quiet(np.float64(value).astype, dtype)  # it may overflow
+        single = before_rounding_to(dtype, np.float64(value))
+        return quiet(single.astype, dtype)  # it may overflow
     return integer(value, dtype)
 
 

@@ -21,6 +21,7 @@ from ...core.dispatch import apply
 from ...core.late_bound import GPU
 from ...core.op import REGISTRY
 from ...core.python_dispatch import ACTIVE, same_always
+from ...core.rounding import rounded_to
 from ...core.strides import shares_itself
 from ...core.transforms.batched import has_batched, is_batched, physical_array
 from ...core.transforms.levels import BATCHES
@@ -159,7 +160,7 @@ def as_value(t: Any, value: Any) -> Any:
         if dtype.itemsize == 2 and dtype.kind in "fV":
             # Half precision gets the number by way of double, where it becomes infinite.
             with np.errstate(over="ignore"):
-                return same_always(wrap(number_as_array(F64, value).astype(dtype)))
+                return same_always(wrap(rounded_to(number_as_array(F64, value), dtype)))
         return same_always(wrap(number_as_array(dtype, value)))
     name = dtypes.of(dtype).scalar_type
     raise TypeError(f"can't assign a {type_name(value)} to a torch.{name}Tensor")

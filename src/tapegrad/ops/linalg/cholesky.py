@@ -10,7 +10,7 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.warned import warn_once
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw, Index
 from .matrices import (
     NOT_POSITIVE,
@@ -215,6 +215,7 @@ def cholesky(input: Any, upper: bool = False) -> Any:
         "with\nU = torch.linalg.cholesky(A).mH\nThis transform will produce equivalent results "
         "for all valid (symmetric positive definite) inputs.",
     )
+    only_bool("cholesky", "upper", 2, upper)
     array = input._array
     check_matrix("cholesky", array)
     if array.size:

@@ -99,16 +99,10 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
             "Length of pad should be no more than twice the number of dimensions of the input. "
             f"Pad length is {len(border)}while the input has {len(shape)} dimensions."
         )
-    cut_only = all([n <= 0 for n in border])
-    for d, (low, high) in enumerate(pairs(border), len(shape) - len(border) // 2):
-        n = shape[d]
-        if n + low + high < 0 or (cut_only and n + low < 0):
-            if cut_only:
-                raise RuntimeError("narrow(): length must be non-negative.")
-            raise RuntimeError(
-                f"The input size {n}, plus negative padding {low} and {high} resulted in a "
-                f"negative output size, which is invalid. Check dimension {d} of your input."
-            )
+    for n, (low, high) in zip(shape[len(shape) - len(border) // 2 :], pairs(border), strict=True):
+        # PyTorch cuts at both ends before it adds anything.
+        if n + min(low, 0) + min(high, 0) < 0:
+            raise RuntimeError("narrow(): length must be non-negative.")
     return apply(ConstantPadNd, (input,), (border, value))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core.arguments import cast_value
-from ...core.base import STATE, wrap
+from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import xp_of
 from ...core.modes import MODES
 from ...core.python_dispatch import same_always
@@ -564,6 +564,7 @@ class NanToNum(Same):
         return finite(xp, input, nan, posinf, neginf)
 
     def call(input, nan=None, posinf=None, neginf=None, *, run=None):
+        nan, posinf, neginf = map(plain_number, (nan, posinf, neginf))
         for name, value in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
             if value is not None and not isinstance(value, (int, float)):
                 raise TypeError(
@@ -578,6 +579,13 @@ class NanToNum(Same):
 
     def d_input(F, grad, input):
         return grad * F.isfinite(input)
+
+
+def plain_number(value: Any) -> Any:
+    """The number in a 0-d tensor without history; all else as it is."""
+    if isinstance(value, TensorBase) and not value._array.ndim and not value._wants_grad:
+        return value.item()  # type: ignore[attr-defined]
+    return value
 
 
 def finite(xp: Any, x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:

@@ -13,6 +13,7 @@ from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import is_device
 from ...core.dispatch import number_as
 from ...core.python_dispatch import same_always
+from ...core.rounding import before_rounding_to
 from ...core.strides import contiguous_strides, empty, empty_like
 from ...device import (
     channels_last,
@@ -126,6 +127,7 @@ class Cast(Linear):
     def fwd(xp, input, dtype):
         input = xp.asarray(input)
         part = input.real if input.dtype.kind == "c" and dtype.kind not in "cb" else input
+        part = before_rounding_to(dtype, part)
         if input.size and input.flags.c_contiguous and 1 not in input.shape:
             return part.astype(dtype)
         out = empty_like(xp, input, dtype)
@@ -167,7 +169,7 @@ class Copy(Block):
     def into(xp, input, src):
         if src.ndim > input.ndim:
             raise ValueError("too many dimensions")  # of size 1, which an assignment allows
-        input[...] = src
+        input[...] = before_rounding_to(input.dtype, src)
 
     def d_input(F, grad):
         return F.zeros_like(grad)
@@ -221,7 +223,7 @@ class FillingNumber(Filling):
     leading = (0,)
 
     def fwd(xp, input, value):
-        return xp.full_like(input, value)
+        return xp.full_like(input, before_rounding_to(input.dtype, value))
 
     def jvp(F, t_input):
         return F.zeros_like(t_input)
@@ -233,7 +235,7 @@ class FillingTensor(Filling):
     def fwd(xp, input, value):
         if value.dtype.kind == "c" and input.dtype.kind not in "cb":
             value = value.real
-        return xp.full_like(input, value)
+        return xp.full_like(input, before_rounding_to(input.dtype, value))
 
     def d_value(F, grad):
         return F.sum(grad, None, False, None)
@@ -317,7 +319,7 @@ def checked_value(function: str, input: Any, value: Any) -> Any:
                 f"{value._array.ndim} dimensions."
             )
         return value
-    if not isinstance(value, (bool, int, float, complex, np.number)):
+    if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
         raise TypeError(
             f"{function}() received an invalid combination of arguments - got "
             f"({type(value).__name__}), but expected one of:"

@@ -261,7 +261,7 @@ class Histogram(Block):
     def jvp(F, input):
         raise no_forward_mode("histogram")
 
-    def call(input, bins, *, range=None, weight=None, density=False):
+    def call(input, bins=100, *, range=None, weight=None, density=False):
         if has_batched((input, bins, weight)):
             raise no_rule("histogram")
         x = array_of("histogram", input).reshape(-1, 1)

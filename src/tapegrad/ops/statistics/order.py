@@ -229,6 +229,7 @@ class Kthvalue(Picked):
 
     def call(input, k, dim=-1, keepdim=False):
         array = array_of("kthvalue", input)
+        only_bool("kthvalue", "keepdim", 4, keepdim)
         place = one_dim("kthvalue", input, dim)
         if array.ndim:
             check_not_empty("kthvalue", array, (place,))
