@@ -33,7 +33,7 @@ NOT_YET = """
   require grad under `create_graph=True`; in PyTorch they do, and their derivative is zero.
 - The sum of `x.to_sparse()` and another tensor: the gradient of `x` is zero where `x` is zero; in
   PyTorch it is that of the sum.
-- The storage of `from_numpy(a[1:])` begins where `a` does; `storage_offset()` counts from there.
+- The storage of `from_numpy(a[1:])` begins where `a` does: `storage_offset()` counts from there.
 - Private modules that only PyTorch's tests use (`torch.masked._ops`, `torch._library.utils`,
   `torch.testing.FileCheck`).
 """
