@@ -383,3 +383,10 @@ def test_an_index_is_not_what_is_written_to():
         with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input"):
             write()
     assert x.tolist() == [0, 1, 2]
+
+
+def test_kron_of_a_turned_and_a_straight_matrix():
+    """PyTorch refuses it: its view of the product does not fit."""
+    a, b = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    same(torch.kron(a.t(), b), torch.kron(a.t().contiguous(), b).tolist())
+    assert torch.kron(a.t(), b.t()).stride() == (1, 4)

@@ -212,7 +212,11 @@ def kron(input: Any, other: Any) -> Any:
     left = [n for size in a for n in (size, 1)]
     right = [n for size in b for n in (1, size)]
     prod = unsafe_view(input, tuple(left)) * unsafe_view(other, tuple(right))
-    return unsafe_view(prod, tuple([m * n for m, n in zip(a, b, strict=True)]))
+    shape = tuple([m * n for m, n in zip(a, b, strict=True)])
+    try:
+        return unsafe_view(prod, shape)
+    except RuntimeError:  # the product of a turned and a straight matrix, which PyTorch refuses
+        return unsafe_view(prod.contiguous(), shape)
 
 
 @api(
