@@ -270,7 +270,8 @@ PyTorch as it is; where it is empty, the work is not recorded, mostly because it
 differentiated outside.
 
 Each library runs in a process of its own, in turns; the best of many rounds counts. `make bench`
-prints the table on your machine, `make bench-page` writes this page.
+prints the table on your machine, `make bench-page` writes this page. [The survey](survey.md) times
+every function alone, and lists those that are behind.
 """.splitlines()
     + [""]
 )

@@ -13,7 +13,9 @@ import argparse
 import gc
 import importlib
 import math
+import os
 import pathlib
+import platform
 import sys
 import time
 import warnings
@@ -333,24 +335,48 @@ def report(survey: Survey, worst: int) -> str:
     return "\n\n".join(parts)
 
 
-PAGE_HEAD = """---
-orphan: true
----
-
-# Survey
+PAGE_HEAD = """# Survey
 
 Every function of the library against PyTorch {torch}, in one process, on one thread, in turns;
 the ratio is the least CPU time of a call by that of PyTorch, so that 1 is the same and 2 twice as
 long. `make survey` prints this page for your machine. The calls are the samples of the op table
 with larger sizes, and layers, losses, optimizers, draws, indexing, in-place and `out=` forms and
-data loading from `benchmarks/survey_cases.py`. Results are compared while they are timed.
+data loading from `benchmarks/survey_cases.py`. Results are compared while they are timed: what is
+listed at the end as different are mostly indices of equal elements, signs that nobody fixes, and
+matrices that are nearly singular.
+
+What is behind is here too, the worst of it by name. The page is of {date}, from
+{machine}, by `{command}`. {note}
 
 """
+
+
+def machine() -> str:
+    """The kind of processor, in general words."""
+    flags = ""
+    if pathlib.Path("/proc/cpuinfo").exists():
+        flags = pathlib.Path("/proc/cpuinfo").read_text()
+    vectors = [name for word, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if word in flags]
+    kind = platform.machine() + (f" with {vectors[0]}" if vectors else "")
+    return f"a {kind} machine of {os.cpu_count()} cores"
+
+
+def page_head(torch: Any, note: str) -> str:
+    command = " ".join(["python", "benchmarks/survey.py", *sys.argv[1:]])
+    command = command.partition(" --note")[0]
+    return PAGE_HEAD.format(
+        torch=torch.__version__.partition("+")[0],
+        date=time.strftime("%Y-%m-%d"),
+        machine=machine(),
+        command=command,
+        note=note,
+    ).replace(" \n\n", "\n\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/survey.md")
+    parser.add_argument("--note", default="", help="a sentence for the page, the last argument")
     parser.add_argument("--full", action="store_true", help="longer turns: less noise")
     parser.add_argument("--only", default="", help="names that contain this")
     parser.add_argument("--sizes", default=",".join(SIZES))
@@ -387,7 +413,7 @@ def main() -> None:
     text = report(survey, options.worst)
     print(text)
     if options.write:
-        PAGE.write_text(PAGE_HEAD.format(torch=torch.__version__.partition("+")[0]) + text + "\n")
+        PAGE.write_text(page_head(torch, options.note) + text + "\n")
 
 
 if __name__ == "__main__":

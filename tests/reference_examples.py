@@ -45,8 +45,9 @@ def needs_gpu(part):
 
 def can_run(part):
     """Whether what the example needs is here."""
-    has_onnx = importlib.util.find_spec("onnx") is not None
-    return not needs_gpu(part) and (has_onnx or examples.ONNX not in part)
+    needed = {examples.ONNX: "onnx", examples.SCIPY: "scipy"}
+    packages = [package for mark, package in needed.items() if mark in part]
+    return not needs_gpu(part) and all(importlib.util.find_spec(p) for p in packages)
 
 
 def names_of(library):

@@ -46,7 +46,9 @@ def test_what_the_tour_shows(tour):
     assert "`w` is not a leaf" in tour
     assert "[D01]" in tour and "[D10]" in tour
     page = pathlib.Path(re.search(r"^  (.*backward\.html)$", tour, re.M)[1])
-    assert "<script" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "<script" in text and "frozen runpy" not in text
+    assert '"name":"product"' in text and '"file":"computes.py","line":4' in text
     assert float(re.search(r"reads ([\d.]+)% correctly", tour)[1]) > 90
 
 

@@ -551,7 +551,7 @@ def test_check_notices_methods_of_tensors_that_are_missing() -> None:
     source = """\
         import torch
         x = torch.ones(2)
-        x.to_sparse_csr().sum()
+        x.int_repr().sum()
         x.sum().to_mkldnn()
         x.index
         try:
@@ -561,7 +561,7 @@ def test_check_notices_methods_of_tensors_that_are_missing() -> None:
         """
     uses = [u for u in check.scan(textwrap.dedent(source), "x.py") if check.missing_part(u.name)]
     assert [(use.name.rpartition(".")[2], use.line, use.guarded) for use in uses] == [
-        ("to_sparse_csr", 3, False),
+        ("int_repr", 3, False),
         ("to_mkldnn", 4, False),
         ("dequantize", 7, True),
     ]

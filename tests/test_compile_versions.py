@@ -52,6 +52,12 @@ def second_pass(model: Any) -> None:
     model(tg.ones(3, 6)).sum().backward()
 
 
+def used_twice(model: Any) -> None:
+    for p in model.parameters():
+        p.grad = None
+    (model(tg.ones(3, 6)) * model(tg.zeros(3, 6))).sum().backward()
+
+
 def new_gradients(model: Any) -> None:
     for p in model.parameters():
         p.grad = p.grad * 2
@@ -67,7 +73,19 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "adam": lambda params: tg.optim.Adam(params, lr=0.1),
     "adadelta": lambda params: tg.optim.Adadelta(params),
 }
-EXTRAS = (*(nothing, halve, halve_by_data, decay, clip, clip_values, second_pass, new_gradients),)
+EXTRAS = (
+    *(
+        nothing,
+        halve,
+        halve_by_data,
+        decay,
+        clip,
+        clip_values,
+        second_pass,
+        used_twice,
+        new_gradients,
+    ),
+)
 CASES = [
     *[(name, nothing, "first") for name in OPTIMIZERS],
     *[("sgd", extra, "first") for extra in EXTRAS[1:]],
@@ -127,6 +145,7 @@ GRADIENTS: dict[str, Callable[[Any], Any]] = {
     "padded": lambda w: F.pad(w, (1, 1)).sin().sum(),
     "tied": lambda w: F.linear(F.linear(w, w).tanh(), w.T).sum(),
     "parts": lambda w: F.layer_norm(w, (3,), w[0], w[1]).sum(),
+    "a_bias_twice": lambda w: (F.linear(w, w, w[0]) + F.linear(w.sin(), w, w[0])).sum(),
     "a_number": lambda w: w[0, 0].sin() + w[0, 0].cos() + w[0, 0],
     "nothing": lambda w: (w * 0).detach().sum() + w[1, 1],
 }

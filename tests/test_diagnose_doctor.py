@@ -576,6 +576,19 @@ def test_the_report():
     assert data["findings"][2]["page"] == "docs/doctor.md#d15"
 
 
+def test_counts_of_a_sample_say_so():
+    """The graph of a loss is read in the first three passes of a line, then in every 50th."""
+    w = torch.ones(1, requires_grad=True)
+    x, y = torch.ones(4, 1), torch.ones(4)
+    with doctor(file=io.StringIO()) as report:
+        for _ in range(10):
+            ((x * w - y) ** 2).mean().backward()
+            w.grad = None
+    (found,) = [f for f in report.findings if f.id == "D10"]
+    assert found.count == 3 and found.data()["sampled"]
+    assert "seen:   3 times in a sample of the passes;" in str(found)
+
+
 def test_the_examples_in_the_docs_run():
     names = {"nn": nn, "optim": optim, "randn": torch.randn}
     for module in (_doctor, doctor_report):

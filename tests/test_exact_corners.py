@@ -370,3 +370,16 @@ def test_powers_of_complex_exponents_under_anomaly_detection():
     base, exponent = torch.tensor([2.0, 0.0]), torch.tensor([1 + 1j, 0])
     with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
         assert base.pow(exponent).isnan().tolist() == [False, True]
+
+
+def test_an_index_is_not_what_is_written_to():
+    x = torch.tensor([0, 1, 2])
+    for write in [
+        lambda: x.index_add_(0, x, torch.ones(3, dtype=torch.int64)),
+        lambda: x.index_copy_(0, x, x),
+        lambda: x.index_fill_(0, x, 1),
+        lambda: x.scatter_(0, x, x),
+    ]:
+        with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input"):
+            write()
+    assert x.tolist() == [0, 1, 2]

@@ -18,7 +18,8 @@ import textwrap
 HERE = pathlib.Path(__file__).parent / "examples"
 GPU = "*Where there is a GPU:*"  # stands above the examples that need one
 ONNX = "*With the extra* `onnx`*:*"
-MARKS = {"(GPU)": GPU, "(onnx)": ONNX}
+SCIPY = "*With SciPy:*"
+MARKS = {"(GPU)": GPU, "(onnx)": ONNX, "(scipy)": SCIPY}
 MODULES = {"nn", "functional", "linalg", "special", "torch"}
 ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript)
 

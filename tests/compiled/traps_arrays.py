@@ -65,6 +65,7 @@ plain("a_part_returned")(lambda x, k: (work(x), k[1:3], {"all": k}))
 plain("repeated")(lambda x, k: work(x)[np.repeat(k, 2)])
 plain("by_ops")(lambda x, k: work(x).index_select(0, T.from_numpy(k) % 6))
 plain("a_dtype")(lambda x, k: work(x) * (2 if k.dtype == np.int64 else 3))
+plain("transposed")(lambda x, k: work(x)[k.T] * float(k.flat[0]))
 plain("its_address")(lambda x, k: work(x) * (T.from_numpy(k).data_ptr() % 8 + 1))
 plain("its_version")(lambda x, k: work(x) * (T.from_numpy(k)._version + 1))
 

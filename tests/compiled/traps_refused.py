@@ -24,7 +24,8 @@ def rows_and_numbers(i):
 
 def known(*tensors):
     """Values, versions and gradients."""
-    return [(t.detach().clone(), t._version, t.grad) for t in tensors]
+    grads = [None if t.grad is None else t.grad.clone() for t in tensors]
+    return [(t.detach().clone(), t._version, g) for t, g in zip(tensors, grads, strict=True)]
 
 
 @trap

@@ -15,6 +15,9 @@ ON_PURPOSE = """
 - Between sparse tensors the nodes of the graph are those of the dense ops on the values.
 - `s[:]` and `s[...]` of a sparse tensor are the tensor.
 - `torch.cond` runs the branch; PyTorch's wants a program that is compiled as a whole.
+- An op whose `out=` repeats elements in memory (an `unfold` window) computes with the values before
+  the call; in PyTorch the result depends on the order of its writes.
+- `set_` with more elements than the storage has raises; PyTorch makes the storage larger.
 """
 NOT_YET = """
 - complex32, masked tensors, nested tensors.
@@ -23,8 +26,14 @@ NOT_YET = """
 - `OpOverload.tags` of PyTorch's own ops is empty; ops of users have the tags that were given.
 - `._version` of what `torch.autograd.grad` returns is 0; PyTorch counts sums made in place.
 - `torch.load(weights_only=True)` refuses sparse tensors.
-- Without the kernels in C, results of elementwise functions of tensors that lie in different orders
-  have NumPy's order in memory, not PyTorch's.
+- Strides: of dimensions of size 1 in results of elementwise functions; of `2 ** x` of a transposed
+  `x`; of `select_scatter` and its like with gaps; of about 4 % of the gradients that
+  `autograd.grad` returns for transposed tensors (`.grad` lies as its tensor).
+- Gradients of pooling, padding and of the bias of a convolution that depend on nothing do not
+  require grad under `create_graph=True`; in PyTorch they do, and their derivative is zero.
+- The sum of `x.to_sparse()` and another tensor: the gradient of `x` is zero where `x` is zero; in
+  PyTorch it is that of the sum.
+- The storage of `from_numpy(a[1:])` begins where `a` does: `storage_offset()` counts from there.
 - Private modules that only PyTorch's tests use (`torch.masked._ops`, `torch._library.utils`,
   `torch.testing.FileCheck`).
 """

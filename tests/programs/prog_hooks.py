@@ -793,3 +793,15 @@ def names_of_common_nodes(torch, log):
     results += [x.relu(), x.masked_select(x > 1), torch.einsum("ij->i", x), x.movedim(0, 1)]
     for t in results:
         log(t.grad_fn, list(t.shape))
+
+
+@program
+def multi_grad_hooks_in_passes_that_do_not_reach_a_leaf(torch, log):
+    a, b, c = [torch.tensor([1.0, 2.0], requires_grad=True) for _ in range(3)]
+    product = a * 2
+    torch.autograd.graph.register_multi_grad_hook([product, b], lambda grads: log("all", grads))
+    log(torch.autograd.grad(product.sum(), [a, b], allow_unused=True))
+    log(torch.autograd.grad((product * c).sum(), [c]))
+    log.raises(lambda: torch.autograd.grad((product * b).sum(), [a, b]))
+    (product * b).sum().backward()
+    log(a.grad, b.grad)

@@ -1,5 +1,6 @@
 """Names that few programs use: old functions, small methods, futures, storages, control flow."""
 
+import importlib
 import tempfile
 
 from programs.harness import program
@@ -191,3 +192,58 @@ def attention_switches(torch, log):
         with from_name.sdpa_kernel(getattr(from_name.SDPBackend, backend)):
             log(flags.math_sdp_enabled(), flags.flash_sdp_enabled())
     log(flags.math_sdp_enabled(), flags.flash_sdp_enabled())
+
+
+@program
+def private_names_that_packages_import(torch, log):
+    def module(name):
+        return importlib.import_module(f"{torch.__name__}.{name}")
+
+    reduction, optimizer = module("nn._reduction"), module("optim.optimizer")
+    log([reduction.get_enum(name) for name in ("none", "mean", "sum")])
+    log.raises(lambda: reduction.get_enum("x"))
+    for average in (None, True, False):
+        for reduce in (None, True, False):
+            log(reduction.legacy_get_string(average, reduce, False))
+            log(reduction.legacy_get_enum(average, reduce, False))
+
+    one, pair = torch.ones(2), torch.ones(2, dtype=torch.complex64)
+    log(optimizer._get_value(torch.tensor(2.0)), optimizer._get_value(3))
+    log(optimizer._to_scalar(torch.tensor([2.0])), optimizer._to_scalar(2.0))
+    log(optimizer._get_scalar_dtype(), optimizer._stack_if_compiling(4))
+    params, state = [pair, one], [pair, one]
+    optimizer._view_as_real(params, state)
+    log(params, state)
+    for given in ([one], [one.long()], [None], []):
+        for differentiable, fused in ((False, False), (False, True), (True, True)):
+            log(optimizer._default_to_fused_or_foreach(given, differentiable, fused))
+
+    utils = module("_utils")
+    tensors = [torch.arange(6.0).reshape(2, 3), one, torch.tensor(5.0)]
+    flat = utils._flatten_dense_tensors(tensors)
+    log(flat, utils._unflatten_dense_tensors(flat, tensors))
+    log.raises(lambda: utils._flatten_dense_tensors([]))
+    kinds = {
+        4: torch.float32,
+        3: torch.float64,
+        2: torch.float32,
+        1: torch.float64,
+        8: torch.float32,
+    }
+    mixed = [torch.ones(n, dtype=dtype) for n, dtype in kinds.items()]
+    for limit in (1, 20, 1000):
+        found = list(utils._take_tensors(mixed, limit))
+        log([[len(t) for t in group] for group in found])
+    sorted_by_type = [t for group in found for t in group]
+    log([len(t) for t in utils._reorder_tensors_as(sorted_by_type, mixed)])
+
+    torch.manual_seed(0)
+    init, weight = torch.nn.init, torch.empty(2, 2)
+    log(init._no_grad_uniform_(weight, -1, 1).clone(), init._no_grad_normal_(weight, 0, 1).clone())
+    log(init._no_grad_fill_(weight, 2.0).sum(), init._no_grad_zero_(weight).sum())
+    chosen = module("_jit_internal").boolean_dispatch(
+        "flag", 1, False, lambda x, flag=False: "yes", lambda x, flag=False: "no", "m", "f"
+    )
+    log(chosen(1), chosen(1, True), chosen(1, flag=True), chosen.__name__)
+    log(module("nn.modules.module")._addindent("a\nb", 2), module("_C").Size is torch.Size)
+    log(sorted(set("adam sgd asgd rprop".split()) & set(dir(module("optim._functional")))))

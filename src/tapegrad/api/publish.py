@@ -146,17 +146,17 @@ def make_function(api: Api) -> Callable[..., Any]:
         if WATCHED and asks and is_watched(args, kwargs):
             return ask_watchers(function, args, kwargs)
         if kwargs:
-            kwargs = tidy(api, kwargs)
-            if "out" in kwargs and not own_out:
-                out = kwargs.pop("out")
-                if out is not None:
-                    try:
-                        return write_outputs(api.spoken, out, call, args, kwargs, api)
-                    except TypeError:
-                        today = todays_form(api, args, kwargs, False)
-                        if today is None:
-                            raise
-                    return function(*today[0], **today[1], out=out)
+            out = None if own_out else kwargs.pop("out", None)
+            if kwargs:
+                kwargs = tidy(api, kwargs)
+            if out is not None:
+                try:
+                    return write_outputs(api.spoken, out, call, args, kwargs, api)
+                except TypeError:
+                    today = todays_form(api, args, kwargs, False)
+                    if today is None:
+                        raise
+                return function(*today[0], **today[1], out=out)
         try:
             if kwargs or len(args) > plain:
                 if len(args) > most:

@@ -35,6 +35,7 @@ from ..core.python_dispatch import (
     read_values,
 )
 from ..core.record import FLOATS, lay_out, link_views, record, save_outputs
+from ..core.strides import is_dense
 from ..core.subclass import same_class
 from ..device import CPU, contiguous_format
 
@@ -357,15 +358,19 @@ def ones_like(root: Any) -> Any:
         return ON_DEMAND.ones_like(root, memory_format=preserve_format)
 
 
-def accumulate(leaf: Any, g: Any) -> bool:
-    """Add a gradient to that of a leaf, as tensors; False where arrays will do."""
+def accumulate(leaf: Any, g: Any, owned: int) -> bool:
+    """Add a gradient to that of a leaf, as tensors; False where arrays will do.
+
+    `owned`: 1 + the writes into it, if it belongs to this pass alone.
+    """
     if has_sparse(g, leaf._gradient):
         ON_DEMAND.add_sparse_gradient(leaf, g)
         return True
     if not is_asked(leaf, g, leaf._gradient):
         return False
+    is_first = leaf._gradient is None
     with below_autograd():
-        if leaf._gradient is not None:
+        if not is_first:
             leaf._gradient.add_(g)
         elif may_take(leaf, g):
             leaf._gradient = g.detach()
@@ -380,7 +385,20 @@ def accumulate(leaf: Any, g: Any) -> bool:
             if memory is HOST and memory.fits(made._array, leaf._array):
                 made._array = memory.settled(made._array, leaf._array)
             leaf._gradient = made
+        if is_first and any([mode.records_steps for mode in ACTIVE.modes]):
+            count_first(leaf, g._array, owned)
     return True
+
+
+def count_first(leaf: Any, array: Any, owned: int) -> None:
+    """Count the writes into a first `.grad` as a pass on arrays does: what is recorded is that."""
+    if type(array) is not np.ndarray or type(leaf._array) is not np.ndarray:
+        return
+    writes = 1 if is_dense(leaf._array) else 0
+    if owned and memory_of(array).fits(array, leaf._array):
+        writes = owned - 1
+    if writes:
+        leaf._gradient._version_cell().n = writes
 
 
 def has_sparse(*values: Any) -> bool:

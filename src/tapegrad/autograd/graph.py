@@ -200,12 +200,12 @@ def register_multi_grad_hook(
 def will_visit(run: Any, node: Node) -> bool:
     if node is run.only_root:
         return False
-    if node._is_leaf and run.captures is not None:
+    found: bool = run.will_visit(node)
+    if found and node._is_leaf and run.captures is not None:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running "
             "autograd.grad(). This is currently not supported."
         )
-    found: bool = run.will_visit(node)
     return found
 
 

@@ -35,17 +35,15 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
         return  # switched off since the forward pass
     if t._node is not None and not t._node._is_leaf:
         raise RuntimeError("leaf variable has been moved into the graph interior")
-    grad = t._gradient
     if record and not MODES.grad:  # on tensors, but no history is wanted
-        if DISPATCHED.accumulate(t, g):
-            if grad is None:
-                count_first(t, g, owned)
+        if DISPATCHED.accumulate(t, g, owned):
             if node._hooks is not None:
                 node._hooks.accumulated(t, False)
             return
         g = plain(g._array)  # of a dual: a leaf keeps no tangent
         record = False
         owned = 1 if type(g) is STATE.meta_type else 0
+    grad = t._gradient
     if record:
         t._gradient = (
             RECORDING.copy_of_gradient(g, t) if grad is None else DISPATCHED.sum_of(grad, g)
@@ -55,7 +53,7 @@ def accumulate(leaf: Any, g: Any, record: bool, owned: int, caller: Any) -> None
             grad = t._gradient
             if grad is None:
                 t._gradient = first_gradient(g, t._array, owned)
-            elif grad._special != INTERPRETED or not DISPATCHED.accumulate(t, wrap(g)):
+            elif grad._special != INTERPRETED or not DISPATCHED.accumulate(t, wrap(g), 0):
                 add_to(grad, g, caller)
     if STATE.modes_on and MODES.inference and grad is None:
         made: Any = t._gradient
@@ -134,20 +132,11 @@ def owned_by_sum(before: Any, g: Any, owned: int) -> int:
     a: Any = before._array
     if type(a) is not ndarray or not owned:
         return 1
+    # What was broadcast is summed by an op that keeps the dimensions, and looked at without them.
+    base: Any = a.base
+    if base is not None and base.ndim > a.ndim and base.shape[base.ndim - a.ndim :] == a.shape:
+        a = base
     return owned + 1 if a.ndim == 0 or memory_of(a).may_add_into(a, g._array) else 1
-
-
-def count_first(leaf: TensorBase, g: Any, owned: int) -> None:
-    """Count the writes into the `.grad` that a leaf got from a tensor, as `first_gradient` does."""
-    made = leaf._gradient
-    array: Any = g._array
-    if made is None or type(array) is not ndarray or type(leaf._array) is not ndarray:
-        return
-    writes = 1 if is_dense(leaf._array) else 0
-    if owned and memory_of(array).fits(array, leaf._array):
-        writes = owned - 1
-    if writes:
-        cell_of(made).n = writes
 
 
 def only_follows(t: TensorBase) -> bool:

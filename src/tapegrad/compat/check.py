@@ -3,7 +3,7 @@
 The program is read, not run: names are followed through imports, ``import ... as``, plain
 ``F = torch.nn.functional`` assignments and Python's scopes, and then looked up in tapegrad.
 What comes out of a call has no type here, so of the methods of tensors only those are noticed that
-tapegrad lacks and that nothing else is likely to have, such as ``to_sparse_csr``.
+tapegrad lacks and that nothing else is likely to have, such as ``to_mkldnn``.
 """
 
 from __future__ import annotations

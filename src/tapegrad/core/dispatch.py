@@ -435,7 +435,7 @@ def write_plain(
         if not into(x, *arrays, *attrs):
             return False
     elif op.apart:
-        if not is_apart(x, attrs) or (not x.flags.forc and overlaps_itself(x)):
+        if not is_apart(x, [*arrays[1:], *attrs]) or (not x.flags.forc and overlaps_itself(x)):
             return False
         quiet(op.into, *arrays, *attrs)
     elif not change_plainly(op.into, x, arrays, attrs):
@@ -482,13 +482,14 @@ def is_plain_source(value: Any, target: Any, apart: bool) -> bool:
     return type(x) is ndarray and not np.may_share_memory(x, target)
 
 
-def is_apart(x: Any, attrs: tuple[Any, ...]) -> bool:
-    """Whether no array among the attributes can have memory in common with an array."""
-    for value in attrs:
+def is_apart(x: Any, values: list[Any]) -> bool:
+    """Whether no array among the sources and attributes can have memory in common with an array."""
+    for value in values:
         if type(value) is tuple and holds_array(value):
             return False
-        if type(value) is ndarray and (x.base is not None or value.base is not None):
-            return False
+        if type(value) is ndarray:
+            if value is x or x.base is not None or value.base is not None:
+                return False
     return True
 
 

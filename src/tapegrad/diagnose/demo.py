@@ -22,10 +22,24 @@ from typing import Any
 import tapegrad as torch
 from tapegrad import diagnose, nn, optim
 from tapegrad.datasets import digits
-from tapegrad.kernels.cpu import way_to_be_faster
+from tapegrad.kernels.cpu import Note, way_to_be_faster
 
 WIDTH = 78
 # Shown first, then run as they stand, under these names: reports point at these very lines.
+COMPUTES = """\
+x = torch.tensor(0.5, requires_grad=True)
+w = torch.tensor(-1.5, requires_grad=True)
+b = torch.tensor(1.0, requires_grad=True)
+product = x * w
+total = product + b
+y = total.tanh()
+loss = (y - 1) ** 2
+"""
+GOES_BACK = """\
+steps = diagnose.trace_backward(loss)
+for step in steps:
+    pass
+"""
 OVERWRITES = """\
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x.exp()
@@ -52,13 +66,14 @@ def main() -> int:
     """Run the tour; returns the exit status."""
     started = time.perf_counter()
     torch.manual_seed(0)
+    Note.due = False  # it is said at the end
     say("tapegrad", torch.__version__.partition("+tapegrad.")[2], "- a tour")
-    loss = show_graph()
+    computed = show_graph()
     show_error()
     show_why()
     show_findings()
     accuracy = train_classifier()
-    show_page(loss)
+    show_page(computed)
     seconds = time.perf_counter() - started
     say(f"\nThat was the tour: {accuracy:.1%} right, in {seconds:.1f} seconds.")
     say("Next: docs/start.md, examples/basics, or `tapegrad run your_script.py`.")
@@ -70,32 +85,22 @@ def main() -> int:
 # --- 1. a graph ------------------------------------------------------------------------------
 
 
-def show_graph() -> Any:
-    """Draw a small graph; returns its root, whose graph is still there."""
+def show_graph() -> dict[str, Any]:
+    """Draw a small graph; returns its variables, with the graph still there."""
     heading("1. A graph, its values and its gradients")
-    x = torch.tensor(0.5, requires_grad=True)
-    w = torch.tensor(-1.5, requires_grad=True)
-    b = torch.tensor(1.0, requires_grad=True)
-    product = x * w
-    total = product + b
-    y = total.tanh()
-    loss = (y - 1) ** 2
+    names = run_snippet("computes.py", COMPUTES)
     named = [
-        ("loss = (y - 1) ** 2", loss),
-        ("y = total.tanh()", y),
-        ("total = product + b", total),
-        ("product = x * w", product),
-        ("x", x),
-        ("w", w),
-        ("b", b),
+        (line if names[name].grad_fn else name, names[name])
+        for line in reversed(COMPUTES.splitlines())
+        for name in [line.split()[0]]
     ]
     for _, tensor in named:
         if not tensor.is_leaf:
             tensor.retain_grad()
-    loss.backward(retain_graph=True)
+    names["loss"].backward(retain_graph=True)
     say("Each line is a recorded operation; its inputs hang below it. loss.backward()")
     say("has walked the tree from the top and left d(loss)/d(...) at every name.\n")
-    rows = list(tree(loss.grad_fn, named))
+    rows = list(tree(names["loss"].grad_fn, named))
     left = max(len(branch) for branch, _, _ in rows)
     middle = max(len(text) for _, text, _ in rows)
     for branch, text, tensor in rows:
@@ -103,7 +108,7 @@ def show_graph() -> Any:
         if tensor is not None:
             numbers = f"{tensor.item():8.4f} grad {tensor.grad.item():8.4f}"
         say(f" {branch:<{left}}  {text:<{middle}} {numbers}".rstrip())
-    return loss
+    return names
 
 
 def tree(root: Any, named: list[tuple[str, Any]]) -> Iterator[tuple[str, str, Any]]:
@@ -162,11 +167,12 @@ def show_code(source: str) -> None:
         say(f"  {colour('dim', str(number))}  {line}")
 
 
-def run_snippet(name: str, source: str) -> dict[str, Any]:
+def run_snippet(name: str, source: str, known: dict[str, Any] | None = None) -> dict[str, Any]:
     """Run a snippet under a file name of its own; the names that it leaves behind."""
     lines = source.splitlines(keepends=True)
     linecache.cache[name] = (len(source), None, lines, name)
     names = {"__name__": "tour", "torch": torch, "nn": nn, "optim": optim, "diagnose": diagnose}
+    names |= known or {}
     exec(compile(source, name, "exec"), names)
     return names
 
@@ -223,14 +229,11 @@ def show_digits(images: Any, answers: Any) -> None:
 # --- 6. a page -------------------------------------------------------------------------------
 
 
-def show_page(loss: Any) -> None:
+def show_page(computed: dict[str, Any]) -> None:
     heading("6. The backward pass as a page")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tapegrad-demo-"))  # each user has their own
     page = folder / "backward.html"
-    trace = diagnose.trace_backward(loss)
-    for _ in trace:
-        pass
-    trace.save(str(page))
+    run_snippet("goes_back.py", GOES_BACK, computed)["steps"].save(str(page))
     say("Step 1's backward pass, to be played step by step in a browser:\n")
     say(f"  {colour('bold', str(page))}")
 

@@ -5,6 +5,7 @@ The arguments come from files: they are checked before any memory is looked at.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import tapegrad as tg
@@ -282,3 +283,26 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     raise ValueError(
         f"Expected a torch.device with a specified index or an integer, but got:{device}"
     )
+
+
+def _take_tensors(tensors: Any, size_limit: int) -> Iterator[list[Any]]:
+    """The tensors in groups of one type, of at most `size_limit` bytes where that is possible."""
+    groups: dict[str, tuple[list[Any], int]] = {}
+    for t in tensors:
+        size = t.numel() * t.element_size()
+        group, full = groups.get(t.type(), ([], 0))
+        if full and full + size > size_limit:
+            yield group
+            group, full = [], 0
+        group.append(t)
+        groups[t.type()] = group, full + size
+    yield from [group for group, _ in groups.values()]
+
+
+def _reorder_tensors_as(tensors: Any, ordered_tensors: Any) -> tuple[Any, ...]:
+    """Tensors that `_take_tensors` has sorted by type, in the order of the types as they were."""
+    found: dict[str, list[Any]] = {}
+    for t in tensors:
+        found.setdefault(t.type(), []).append(t)
+    left = {kind: iter(group) for kind, group in found.items()}
+    return tuple([next(left[t.type()]) for t in ordered_tensors])

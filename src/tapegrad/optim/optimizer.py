@@ -21,6 +21,23 @@ from ..errors import models
 from ..kernels.cpu import tell_once
 from ..utils.grads import set_to_zero
 from ..utils.naming import typename
+from ._for_subclasses import (  # noqa: F401  where other packages look for them
+    ParamsT,
+    StateDict,
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _differentiable_doc,
+    _disable_dynamo_if_unsupported,
+    _foreach_doc,
+    _fused_doc,
+    _get_scalar_dtype,
+    _get_value,
+    _maximize_doc,
+    _params_doc,
+    _stack_if_compiling,
+    _to_scalar,
+    _view_as_real,
+)
 
 __all__ = [
     "Optimizer",

@@ -55,6 +55,7 @@ class Doorway(Node):
         assert edge is not None
         self._edges, self._edge_slots = (edge[0],), (edge[1],)
         self._leaves = value
+        self._gives_away = True  # whatever it is given
         self._seq = next_seq()
 
     def name(self) -> str:

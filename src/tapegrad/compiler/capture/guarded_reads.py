@@ -33,8 +33,8 @@ from .prepared_code import Prepared
 from .reads import ABSENT, MOST_ITEMS, class_dict, instance_dict
 from .symbolic_floats import Number, Options
 
-# Of arrays: what the signature says, and another order of dimensions.
-SHAPES = frozenset(("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "T"))
+# Of arrays: what the signature says.
+SHAPES = frozenset(("shape", "dtype", "ndim", "size", "nbytes", "itemsize"))
 
 
 class GuardedReads(Prepared):
@@ -44,8 +44,8 @@ class GuardedReads(Prepared):
         kind = type(owner)
         if kind in BUILTIN_TYPES:
             return getattr(owner, name)
-        if self.is_input(owner) and name in SHAPES:
-            return getattr(owner, name)  # part of the signature, or another view
+        if self.is_input(owner):
+            return self.array_attr(owner, name)
         if isinstance(owner, TensorBase):
             return self.tensor_attr(owner, name)
         if isinstance(owner, types.ModuleType):
@@ -64,6 +64,13 @@ class GuardedReads(Prepared):
             finally:
                 self.trusting -= 1
         return self.object_attr(owner, name)
+
+    def array_attr(self, owner: Any, name: str) -> Any:
+        """An attribute of an array that stands for an argument; calls of methods are seen later."""
+        value = getattr(owner, name)
+        if name not in SHAPES and not isinstance(value, types.BuiltinMethodType):
+            self.recorder.look_at_array()
+        return value
 
     def object_attr(self, owner: Any, name: str) -> Any:
         kind = type(owner)

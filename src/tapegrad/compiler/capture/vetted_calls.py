@@ -79,6 +79,7 @@ class VettedCalls(NoticedStores):
                 self.given(args, kwargs)
         else:
             self.give_up(f"it calls {name_of(function)}, whose effects are not known")
+            args = tuple(map(self.original, args))
         return function(*args, **kwargs)
 
     def call_function(self, base: Any, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
@@ -95,6 +96,7 @@ class VettedCalls(NoticedStores):
                 self.given(args, kwargs)
                 return self.trusted(function, args, kwargs)
             self.give_up(f"the source of {base.__qualname__} is not known")
+            args = tuple(map(self.original, args))
         made = function(*args, **kwargs)
         return self.mark(made) if type(made) is types.GeneratorType else made
 

@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 
 from ...core.base import TensorBase
+from ...core.python_dispatch import leaves_of
 from ...core.strides import address, memory
 from ...errors import evidence
 from ..capture.branches import Decision, touched_by
 from ..capture.guards import is_kept_apart
-from ..capture.symbolic_floats import OptionStep, ReadStep
+from ..capture.symbolic_floats import Number, OptionStep, ReadStep
 from .rollback import given_to
-from .steps import FillStep, GradientStep, WholeStep
+from .steps import CallStep, FillStep, GradientStep, OpStep, WholeStep
+
+TOLD = (bool, int, float, complex, str, np.dtype)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Program:
         lines = [row(f"%{i}", self.values[i], self.values[i].origin) for i in given]
         told = set(given)
         lines += rows(self, self.steps, told)
+        lines += views(self, self.results, told)
         lines.append(f"return {named(self.results)}".rstrip())
         if self.backward:
             lines += ["backward:", *rows(self, self.backward, told)]
@@ -74,6 +78,17 @@ class Program:
 
 def named(values: tuple[int, ...]) -> str:
     return ", ".join([f"%{i}" for i in values])
+
+
+def views(program: Program, some: tuple[int, ...], told: set[int]) -> list[str]:
+    """Lines for the views among some values that no line has told of."""
+    lines = []
+    for i in some:
+        base = program.values[i].alias_of
+        if base is not None and i not in told:
+            lines.append(row(f"%{i}", program.values[i], f"view of %{base}"))
+            told.add(i)
+    return lines
 
 
 def row(name: str, value: Any, said: str) -> str:
@@ -88,11 +103,7 @@ def rows(program: Program, steps: tuple[Step, ...], told: set[int]) -> list[str]
         if step.line and step.line != before:
             before = step.line
             lines.append(f"# {step.line}")
-        for i in (*step.reads, *step.writes):
-            base = program.values[i].alias_of
-            if base is not None and i not in told:
-                lines.append(row(f"%{i}", program.values[i], f"view of %{base}"))
-                told.add(i)
+        lines += views(program, (*step.reads, *step.writes), told)
         told.update(step.writes)
         like = program.values[step.writes[0]] if step.writes else None
         lines.append(row(named(step.writes), like, f"{step.op}({named(step.reads)})"))
@@ -128,7 +139,7 @@ class Writer:
 
     def step(self, step: Any, where: Any) -> Any:
         inner = getattr(step, "step", step)  # of one with numbers in it
-        effects, reads = [], inner.reads()
+        effects, reads, name = [], inner.reads(), inner.name
         if inner.draws:
             effects.append("draws random numbers")
         if inner.cell is not None:
@@ -144,13 +155,19 @@ class Writer:
         elif isinstance(inner, OptionStep):
             effects.append(f"sets {inner.key!r} of an optimizer")
         elif isinstance(inner, WholeStep) and any(map(is_kept_apart, given_to(inner))):
-            reads = touched_by(inner)
-            effects.append(f"changes {len(self.all(reads))} tensors")
-            reads = []
+            owner = next(filter(is_kept_apart, given_to(inner)))
+            name = f"{type(owner).__name__}.{name.rpartition('.')[2]}"
+            effects.append(f"changes {len({id(memory(x)) for x in touched_by(inner)})} tensors")
+        elif isinstance(inner, CallStep) and not inner.made:
+            effects.append("may write into what it is given")
+        elif isinstance(inner, WholeStep):
+            made = {id(memory(x)) for x in inner.made}
+            reads = [x for x in touched_by(inner) if id(memory(x)) not in made]
+            effects.append("may write into what it is given")
         elif isinstance(inner, FillStep):
             effects.append("always the same")
         line = self.lines.setdefault(where, len(self.lines))
-        return inner.name, self.all(reads), self.all(inner.made), tuple(effects), line
+        return name + options(inner), self.all(reads), self.all(inner.made), tuple(effects), line
 
     def gradients(self, outside: Any, arrays: list[Any]) -> Any:
         """The end of a backward pass, as a step."""
@@ -159,6 +176,15 @@ class Writer:
         effects = [f"of {end}" for end, x in zip(ends, arrays, strict=True) if x is not None]
         line = self.lines.setdefault(None, len(self.lines))
         return "gradients", self.all(arrays), (), tuple(effects), line
+
+
+def options(step: Any) -> str:
+    """The numbers that an op is given, behind its name."""
+    if not isinstance(step, OpStep):
+        return ""
+    given = leaves_of((step.arrays, step.attrs))
+    found = ["a number" if type(v) is Number else str(v) for v in given if isinstance(v, TOLD)]
+    return f"[{', '.join(found)}]" if found else ""
 
 
 class Packed:
@@ -207,7 +233,8 @@ def names_before(recording: Any) -> dict[int, str]:
     """What was there before a call, by the memory: what the user calls it."""
     known: dict[int, str] = {}
     if recording.guards is not None:
-        known = {id(value): name for _, _, value, name in reversed(recording.guards.entries)}
+        known = {id(value): name for *_, value, name in reversed(recording.guards.cells)}
+        known |= {id(value): name for *_, value, name in reversed(recording.guards.entries)}
     found: dict[int, str] = {}
     for t, array, wants_grad in recording.externals:
         name = known.get(id(t), "")

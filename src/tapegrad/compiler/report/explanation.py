@@ -37,10 +37,27 @@ class Explanation(str):
         return self.recorded(index).listing.program()
 
     def recorded(self, index: int) -> Any:
-        found = [r for r in self.compiled.recordings.values() if r.run_steps]
+        """A recording of the function, or of the pieces that it was cut into."""
+        found = [r for r in recordings_of(self.compiled) if r.run_steps]
         if not found:
             raise RuntimeError(f"there is no recording of {self.compiled.name()}")
         return found[index]
+
+
+def recordings_of(compiled: Compiled) -> list[Recording]:
+    """Those of a function, then those of its pieces, in their order."""
+    found = list(compiled.recordings.values())
+    for part in callees_of(compiled):
+        found += recordings_of(part)
+    return found
+
+
+def callees_of(compiled: Compiled, pieces: Any = None) -> list[Compiled]:
+    """The compiled functions that the pieces of a function call."""
+    if pieces is None:
+        pieces = [] if compiled.split is None else compiled.split.pieces
+    called = [each for p in pieces for each in (p.function, *[f for _, f in p.callees()])]
+    return [each for each in called if isinstance(each, Compiled)]
 
 
 def explain(function: Any) -> Explanation:
@@ -70,10 +87,8 @@ def explain(function: Any) -> Explanation:
     if compiled.split is not None:
         for i, piece in enumerate(compiled.split.pieces, 1):
             lines.append(f"  piece {i}, {piece.spelled()}")
-            called = [piece.function, *[each for _, each in piece.callees()]]
-            for each in called:
-                if isinstance(each, Compiled):
-                    lines += ["    " + line for line in explain(each).splitlines()]
+            for each in callees_of(compiled, [piece]):
+                lines += ["    " + line for line in explain(each).splitlines()]
     made = Explanation("\n".join(lines))
     made.compiled = compiled
     return made

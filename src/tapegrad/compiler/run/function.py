@@ -6,6 +6,7 @@ import functools
 import math
 import os
 import re
+import sys
 import threading
 import time
 import types
@@ -14,6 +15,8 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from ...core.base import COMPILED, STATE, user_frame
 from ...core.locks import new_rlock
@@ -43,6 +46,8 @@ from ..capture.arguments import (
 from ..capture.branches import IN_A_ROW, SOME, OtherAnswer
 from ..capture.capture import FIRST_OP, Seen, differs_when_replayed, why_not, why_not_between
 from ..capture.guards import Guards
+from ..capture.hooks import HOOKS
+from ..capture.instrumented import instrumented
 from ..plan.memory_plan import sparing_memory
 from ..program.recording import MOVED, NothingDone, Recording
 from ..program.steps import (
@@ -179,7 +184,8 @@ class Compiled:
         if self.asks_for_gradients and sum([is_tensor(v) and v._wants_grad for v in values]) > 1:
             self.rest = REST
             return self.function(*args, **kwargs)  # one may be behind another one
-        parts = signature(values, self.new_leaves, self.looks_behind, self.as_they_are, self.arrays)
+        arrays = self.arrays and self.sees_arrays(values)
+        parts = signature(values, self.new_leaves, self.looks_behind, self.as_they_are, arrays)
         key = (spec, around(), *parts)
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
@@ -237,6 +243,16 @@ class Compiled:
             answer = self.record(found, values, spec)
         self.given = ((), {})
         return answer
+
+    def sees_arrays(self, values: Any) -> bool:
+        """Whether NumPy arrays are given, and it would be seen that the function looks at them."""
+        if np.ndarray not in map(type, values):
+            return False
+        body = body_of(self.function)
+        body = getattr(body, "__func__", body)
+        if not isinstance(body, types.FunctionType) or sys.getprofile() is not None:
+            return False
+        return instrumented(body, HOOKS) is not None
 
     def is_of_use(self) -> bool:
         """Whether the function has a recording, or pieces that have one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -32,6 +33,7 @@ class Losses(Listener):
     def __init__(self, patient: Patient) -> None:
         self.patient = patient
         self.looks: dict[Any, int] = {}
+        self.add = functools.partial(patient.report.add, sampled=True)
 
     def before_backward(self, call: BackwardCall) -> None:
         count = self.looks[call.where] = self.looks.get(call.where, 0) + 1
@@ -57,7 +59,7 @@ class Losses(Listener):
         where = evidence.of_node(node)
         made = evidence.of_node(below)
         if op_of(below) is Softmax and self.is_loss(node, graph):
-            self.patient.report.add(
+            self.add(
                 "D11",
                 "cross_entropy applies log_softmax itself; its input went through softmax "
                 f"{at(made)}",
@@ -66,7 +68,7 @@ class Losses(Listener):
                 ["for probabilities, apply softmax after the loss: probs = logits.softmax(-1)"],
             )
         elif op_of(below) is LogSoftmax:
-            self.patient.report.add(
+            self.add(
                 "D12",
                 f"the input is the result of log_softmax already {at(made)}; cross_entropy "
                 "contains one",
@@ -84,7 +86,7 @@ class Losses(Listener):
         below = through_views(node._edges[0])
         if op_of(below) in (Softmax, Sigmoid):
             made = evidence.of_node(below)
-            self.patient.report.add(
+            self.add(
                 "D13",
                 "nll_loss wants log-probabilities; its input is the result of "
                 f"{op_name(below)} {at(made)}, without the logarithm",
@@ -97,7 +99,7 @@ class Losses(Listener):
         below = through_views(node._edges[0])
         if op_of(below) is Sigmoid:
             made = evidence.of_node(below)
-            self.patient.report.add(
+            self.add(
                 "D14",
                 "binary_cross_entropy_with_logits applies sigmoid itself; its input went through "
                 f"sigmoid {at(made)}",
@@ -162,7 +164,7 @@ class Losses(Listener):
         fix = "squeeze the prediction: pred.squeeze(-1)"
         if len(prediction) == 1:
             fix = "squeeze the target: target.squeeze(-1)"
-        self.patient.report.add(
+        self.add(
             "D10",
             f"the prediction has shape {tuple(prediction)} and the target {tuple(target)}: they "
             f"broadcast to ({size}, {size}), and the loss is taken over all pairs",

@@ -64,6 +64,7 @@ class Finding:
     fix: str
     also: list[str] = field(default_factory=list)  # other cures, likeliest first
     count: int = 1
+    sampled: bool = False  # whether only some backward passes were looked at
 
     @property
     def severity(self) -> str:
@@ -89,11 +90,14 @@ class Finding:
             "fix": self.fix,
             "also": list(self.also),
             "count": self.count,
+            "sampled": self.sampled,
             "page": f"{PAGE}#{self.id.lower()}",
         }
 
     def __str__(self) -> str:
         times = "once" if self.count == 1 else f"{self.count} times"
+        if self.sampled:
+            times += " in a sample of the passes"
         lines = [f"[{self.id}] {self.severity}: {self.title}", *entry("what", self.what)]
         if self.where is not None:
             text = f":  {self.where['text']}" if self.where["text"] else ""
@@ -135,12 +139,13 @@ class Report:
         fix: str,
         also: list[str] | None = None,
         count: int = 1,
+        sampled: bool = False,
     ) -> None:
         """Note a finding, or that it was seen once more; `count` is how often it was by then."""
         key = (id, where["file"], where["line"]) if where is not None else (id, "", 0)
         known = self._found.get(key)
         if known is None:
-            self._found[key] = Finding(id, what, where, fix, also or [], count=count)
+            self._found[key] = Finding(id, what, where, fix, also or [], count, sampled)
         else:
             known.count += 1
 

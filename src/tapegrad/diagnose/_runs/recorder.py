@@ -560,8 +560,8 @@ class record:
     >>> with diagnose.record(io.BytesIO()) as run:
     ...     loss = model(tensor([[1.0, 2.0]])).sum()
     ...     loss.backward()
-    >>> run.ops
-    6
+    >>> run.ops > 5
+    True
     """
 
     def __init__(

@@ -122,14 +122,15 @@ def on_tape(op: Any, args: tuple[Any, ...]) -> Any:
     shape = np.broadcast_shapes(first.shape, second.shape)
     if len(shape) > MOST_DIMS or 0 in shape:
         return None
-    steps = [
-        step // x.itemsize for x in (first, second) for step in np.broadcast_to(x, shape).strides
-    ]
+    axes = order_of_result((first.shape, first.strides), (second.shape, second.strides))
+    operands = [np.broadcast_to(x, shape).transpose(axes) for x in (first, second)]
+    steps = [step // x.itemsize for x in operands for step in x.strides]
+    shape = operands[0].shape
     out = np.empty(shape, BOOL if WHOLE[name] < WHOLE["add"] else first.dtype)
     lines = (len(shape), *shape, *steps) if shape else (1, 1, 0, 0)
     sizes = (WHOLE[name], first.itemsize, out.itemsize, *lines)
     KERNELS.KERNELS["whole"]((first, second, out), sizes)
-    return out
+    return out.transpose(np.argsort(axes)) if axes else out
 
 
 class Without:

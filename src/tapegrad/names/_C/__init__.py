@@ -7,6 +7,7 @@ import sys
 import weakref
 from typing import Any
 
+from tapegrad import Size, device, dtype, layout, memory_format  # noqa: F401
 from tapegrad._library.schema import Argument, FunctionSchema, parse_schema
 from tapegrad.core.function_modes import WATCHING, DisableTorchFunction
 from tapegrad.core.modes import MODES, set_mode
@@ -17,6 +18,7 @@ from tapegrad.core.subclass import DisableTorchFunctionSubclass
 from tapegrad.core.subclass import disabled_torch_function as _disabled_torch_function_impl
 from tapegrad.core.transforms.levels import STACK
 from tapegrad.ops.draws.generators import Generator
+from tapegrad.random import default_generator  # noqa: F401
 
 __all__ = [
     "Argument",
@@ -105,7 +107,7 @@ _TensorMeta = type
 
 def _get_accelerator(check: Any = None) -> Any:
     """The device that computes: CUDA where there is one."""
-    from tapegrad import cuda, device
+    from tapegrad import cuda
 
     return device("cuda" if cuda.is_available() else "cpu")
 

@@ -10,6 +10,7 @@ import tapegrad as tg
 from ...core.warned import warn
 from .. import functional as F
 from .. import init
+from ..common_types import _size_1_t, _size_2_t, _size_3_t  # noqa: F401  others look here
 from ..parameter import Parameter, UninitializedParameter, register_bias
 from .lazy import LazyModuleMixin
 from .module import Module

@@ -649,6 +649,9 @@ def indented(text: str, spaces: int = 2) -> str:
     return text.replace("\n", "\n" + " " * spaces)
 
 
+_addindent = indented  # the name by which other packages import it
+
+
 def check_name(what: str, name: Any, module: Module, where: str) -> None:
     """PyTorch's rules for the name of a parameter or buffer."""
     if not isinstance(name, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, TypeAlias
 
 import tapegrad as tg
 
@@ -14,6 +14,8 @@ from ._functions import CrossMapLRN2d as _cross_map_lrn2d
 from .module import Module
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+
+_shape_t: TypeAlias = int | list[int] | tg.Size  # the name by which others import it
 
 
 class _ResponseNorm(Module):
