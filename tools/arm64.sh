@@ -3,9 +3,11 @@
 #
 #   tools/arm64.sh [pytest's arguments]        # without arguments: the tests of the kernels
 #
-# Everything comes from Debian and PyPI into build/; what cannot be had is said, and nothing is tested.
-# Afterwards build/arm64/usr/bin/python3.13 runs the package with PYTHONPATH=build/arm64-src. Then the
-# bits of some results are compared with those of this machine (tools/bits.py).
+# A test takes 20 times as long there as here. Everything comes from Debian and PyPI into build/; what cannot be had is said, and nothing is tested.
+# Afterwards build/arm64/usr/bin/python3.13 runs the package with PYTHONPATH=build/arm64-src, and
+# build/arm64-bits.txt has the bits of some results, to be compared with this machine's:
+#
+#   PYTHONPATH=src .venv/bin/python tools/bits.py > here.txt && python tools/bits.py here.txt build/arm64-bits.txt
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD/build/arm64
@@ -37,11 +39,14 @@ libraries=$root/usr/lib/aarch64-linux-gnu
     "$libraries/libm.so.6" "$libraries/libc.so.6" "$libraries/libc_nonshared.a" -lgcc \
     "$("${gcc[@]}" -print-file-name=crtendS.o)"
 export PYTHONPATH=$sources
+unset PYTHONDONTWRITEBYTECODE # modules are compiled once
 "$python" -c "
 from tapegrad.kernels.cpu import KERNELS, REASON
 assert KERNELS, REASON
 print('kernels in C on', __import__('platform').machine())"
 if [ $# -eq 0 ]; then
-    set -- tests/test_native_core.py tests/test_native_formulas.py
+    set -- tests/test_native_core.py tests/test_native_products.py
 fi
 "$python" -m pytest -q -p no:cacheprovider -m "not slow and not thorough" "$@"
+"$python" tools/bits.py >build/arm64-bits.txt
+echo "bits of results: build/arm64-bits.txt, for tools/bits.py"

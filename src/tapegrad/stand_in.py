@@ -39,6 +39,7 @@ class StandIn:
         self.installed: str | None = None  # the version of PyTorch that is here
         self.answers = False
         self.variable: str | None = None
+        self.elsewhere: set[str] = set()  # names that imports in processes of pytest-xdist missed
 
     def start(self, config: Any) -> None:
         if self.answers or self.installed is not None:
@@ -104,6 +105,18 @@ def pytest_report_header() -> str:
     if _RUN.answers:
         return f"torch: answered by tapegrad {tapegrad.__version__}"
     return f"torch: PyTorch {_RUN.installed} itself; tapegrad.stand_in does nothing"
+
+
+def pytest_sessionfinish(session: Any) -> None:
+    """In a process of pytest-xdist: what imports asked for and did without goes to the main one."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None and _RUN.answers:
+        output[MISSED] = sorted(alias.FINDER.missing)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _RUN.elsewhere.update(getattr(node, "workeroutput", {}).get(MISSED, ()))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -174,7 +187,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         for report in terminalreporter.stats.get(kind, ()):
             for name in getattr(report, MISSED, ()):
                 asked.setdefault(name, []).append(report.nodeid)
-    for name in alias.FINDER.missing:
+    for name in {*alias.FINDER.missing, *_RUN.elsewhere}:
         asked.setdefault(name, [])
     terminalreporter.section("tapegrad in place of PyTorch")
     if not asked:
