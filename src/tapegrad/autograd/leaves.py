@@ -132,10 +132,12 @@ def owned_by_sum(before: Any, g: Any, owned: int) -> int:
     a: Any = before._array
     if type(a) is not ndarray or not owned:
         return 1
-    # What was broadcast is summed by an op that keeps the dimensions, and looked at without them.
+    # What was broadcast is summed by an op that keeps the dimensions, and looked at without them:
+    # on arrays a kernel gives new memory.
     base: Any = a.base
-    if base is not None and base.ndim > a.ndim and base.shape[base.ndim - a.ndim :] == a.shape:
-        a = base
+    if base is not None and base.ndim > a.ndim and HOST_KERNELS.sum_to is not None:
+        if base.shape[base.ndim - a.ndim :] == a.shape:
+            a = base
     return owned + 1 if a.ndim == 0 or memory_of(a).may_add_into(a, g._array) else 1
 
 

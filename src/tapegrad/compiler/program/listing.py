@@ -184,7 +184,7 @@ def options(step: Any) -> str:
         return ""
     given = leaves_of((step.arrays, step.attrs))
     found = ["a number" if type(v) is Number else str(v) for v in given if isinstance(v, TOLD)]
-    return f"[{', '.join(found)}]" if found else ""
+    return f"<{', '.join(found)}>" if found else ""
 
 
 class Packed:

@@ -498,6 +498,8 @@ class GradientStep(Step):
         self.new_ones: set[int] = set()  # which of them
         # How many writes into each of them eager calls count in the end; -1: it was there before.
         self.versions: list[int] = []
+        self.is_written = False  # some of these are more than none
+        self.has_cells = True  # or are written: there are counts to be set
 
     def run(self) -> None:
         for i, new in enumerate(self.arrays):
@@ -512,10 +514,12 @@ class GradientStep(Step):
             -1 if g is None or not is_made(g._array) else 0 if g._cell is None else g._cell.n
             for _, g in self.gradients
         ]
+        self.is_written = any([n > 0 for n in self.versions])
 
     def count_writes(self) -> None:
         """A replay has ended: its gradients are other tensors in an eager call, with own counts."""
-        set_versions(self.gradients, self.versions)
+        if self.has_cells:
+            set_versions(self.gradients, self.versions)
 
     def reads(self) -> list[Any]:
         return [gradient._array for _, gradient in self.gradients if gradient is not None]
@@ -526,8 +530,11 @@ class GradientStep(Step):
         Whoever else looks at ours, such as a graph that a gradient was given to, is told by its
         version that it was overwritten.
         """
-        if KERNELS is not None and KERNELS.only_ours(self.gradients):
-            return
+        if KERNELS is not None:
+            ours = KERNELS.only_ours(self.gradients)
+            self.has_cells = ours < 2 or self.is_written
+            if ours:
+                return
         for i, (leaf, gradient) in enumerate(self.gradients):
             if gradient is None or i in self.new_ones:
                 continue

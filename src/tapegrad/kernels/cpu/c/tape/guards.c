@@ -93,7 +93,8 @@ PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count) 
 }
 
 /* only_ours(gradients): whether nothing but a list of (leaf, gradient) and the leaves themselves
-   keeps the gradients in it, and nothing but a gradient its version cell. */
+   keeps the gradients in it, and nothing but a gradient its version
+   cell: 2 if there are no such cells either, 1 if there are; 0: somebody else does. */
 PyObject *tg_only_ours(PyObject *self, PyObject *gradients) {
     (void)self;
     static PyObject *name, *cell_name;
@@ -103,6 +104,7 @@ PyObject *tg_only_ours(PyObject *self, PyObject *gradients) {
         return NULL;
     if (!PyList_CheckExact(gradients))
         return PyErr_Format(PyExc_TypeError, "only_ours: a list is wanted");
+    int has_cells = 0;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(gradients); i++) {
         PyObject *pair = PyList_GET_ITEM(gradients, i);
         if (!is_tuple_of(pair, 2))
@@ -115,16 +117,17 @@ PyObject *tg_only_ours(PyObject *self, PyObject *gradients) {
             return NULL;
         Py_DECREF(now);
         if (Py_REFCNT(gradient) > 1 + (now == gradient))
-            Py_RETURN_FALSE;
+            return PyLong_FromLong(0);
         PyObject *cell = PyObject_GetAttr(gradient, cell_name);
         if (!cell)
             return NULL;
         const int is_shared = cell != Py_None && Py_REFCNT(cell) > 2;
+        has_cells |= cell != Py_None;
         Py_DECREF(cell);
         if (is_shared)
-            Py_RETURN_FALSE;
+            return PyLong_FromLong(0);
     }
-    Py_RETURN_TRUE;
+    return PyLong_FromLong(has_cells ? 1 : 2);
 }
 
 /* count_up(arrays): one more in each array of one float or double. */
