@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The kernels in C on arm64, for machines that have none: cross-compiled with GCC, run under QEMU.
 #
-#   tools/arm64.sh [pytest's arguments]        # without arguments: the tests of the kernels
+#   tools/arm64.sh [pytest's arguments]        # without arguments: tests/test_native_core.py
 #
 # A test takes 20 times as long there as here. Everything comes from Debian and PyPI into build/; what cannot be had is said, and nothing is tested.
 # Afterwards build/arm64/usr/bin/python3.13 runs the package with PYTHONPATH=build/arm64-src, and
@@ -45,7 +45,7 @@ from tapegrad.kernels.cpu import KERNELS, REASON
 assert KERNELS, REASON
 print('kernels in C on', __import__('platform').machine())"
 if [ $# -eq 0 ]; then
-    set -- tests/test_native_core.py tests/test_native_products.py
+    set -- tests/test_native_core.py
 fi
 "$python" -m pytest -q -p no:cacheprovider -m "not slow and not thorough" "$@"
 "$python" tools/bits.py >build/arm64-bits.txt
