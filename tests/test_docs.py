@@ -23,6 +23,7 @@ READ = [
 ]
 # READMEs are shown elsewhere too (on PyPI, say): their links are those of the repository.
 REPOSITORY = re.compile(r"\]\(https://github\.com/tapegrad/tapegrad/(?:blob|tree)/main/([^)#\s]+)")
+CODE = re.compile(r"^```.*?^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 PATH = re.compile(
     r"(?<![\w./<*-])((?:[\w.-]+/)+[\w*-]+\.(?:py|md|npz|txt|js)|(?:[\w-]+/)+)(?![\w/*])"
@@ -47,7 +48,7 @@ def is_there(path, page):
 
 @pytest.mark.parametrize("page", READ, ids=page_name)
 def test_links(page):
-    text = page.read_text(encoding="utf-8")
+    text = CODE.sub("", page.read_text(encoding="utf-8"))
     made = ("reference/", "../reference/", "../../reference/")
     linked = [link for link in LINK.findall(text) if not link.startswith(made)]
     assert [link for link in linked if not (page.parent / link).exists()] == []

@@ -297,6 +297,33 @@ def test_exact_patterns(name):
         assert got == want
 
 
+BATCHES: dict[str, Any] = {
+    "linear": lambda x: nn.functional.linear(x, FIXED[:3, :8].tril()),
+    "matmul": lambda x: FIXED[:16, :16].tril(1).triu() @ x,
+    "both sides": lambda x: FIXED[:4, :16] @ x @ FIXED[:8, :2],
+    "stack": lambda x: torch.bmm(x.view(4, 4, 8), FIXED[:4, :16].view(4, 8, 2).tril()),
+    "convolution": lambda x: nn.functional.conv1d(x.view(4, 4, 8), FIXED[:2, :12].view(2, 4, 3)),
+    "windows": lambda x: nn.functional.avg_pool1d(x.view(4, 4, 8), 2),
+    "cumsum": lambda x: x.cumsum(1),
+    "sums": lambda x: x.view(4, 4, 8).sum(1),
+    "triangle": lambda x: x.tril() * 2 + x.flip(0),
+    "fft": lambda x: torch.view_as_real(torch.fft.rfft(x.view(32, 4))),
+    "interpolation": lambda x: nn.functional.interpolate(x.view(1, 2, 8, 8), scale_factor=2.0),
+    "added": lambda x: torch.zeros(5, 8, dtype=x.dtype).index_add(0, torch.arange(16) % 5, x),
+}
+FIXED = wrap(np.random.default_rng(0).standard_normal((16, 16)))
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_linear_functions_of_many_elements_have_exact_patterns(name):
+    x = torch.randn(16, 8, dtype=torch.float64)
+    dense = func.jacrev(BATCHES[name])(x).reshape(-1, x.numel()).numpy()
+    got = pattern_of(BATCHES[name], x).to_dense().numpy()
+    assert not ((np.abs(dense) > 1e-12) & ~got).any()
+    if name != "fft":  # which mixes what it does not use with factors that are nearly zero
+        np.testing.assert_array_equal(got, dense != 0)
+
+
 def test_values_do_not_decide():
     for value in (torch.zeros(4), torch.full((4,), -1.0), torch.tensor([0.0, 1.0, 2.0, 3.0])):
         assert pattern_of(lambda x: x.relu(), value).nnz == 4
@@ -579,3 +606,25 @@ def row_sums(made: Any) -> Any:
     made[0] -= 1
     made[-1] -= 1
     return made
+
+
+def test_indices_of_a_compressed_matrix_that_are_written_are_seen():
+    matrix = torch.sparse_csr_tensor([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0])
+    other = matrix * 2
+    assert (matrix @ torch.tensor([1.0, 0.0, 0.0])).tolist() == [1.0, 0.0]
+    matrix.col_indices()[0] = 1
+    assert (matrix @ torch.tensor([1.0, 0.0, 0.0])).tolist() == [0.0, 0.0]
+    assert (other @ torch.tensor([0.0, 1.0, 0.0])).tolist() == [2.0, 6.0]
+    matrix.col_indices()[0] = 3
+    with pytest.raises(RuntimeError, match="0 <= col_indices < ncols"):
+        matrix @ torch.ones(3)
+
+
+def test_a_prepared_matrix_multiplies_as_the_jacobian():
+    x = torch.rand(9, dtype=torch.float64)
+    for layout in ("csr", "csc"):
+        prepared = func.jacobian(second_difference, sparse=True, layout=layout).prepare(x)
+        for y in (x, x * 2):
+            want = func.jacrev(second_difference)(y) @ x
+            torch.testing.assert_close(prepared(y) @ x, want)
+            torch.testing.assert_close(prepared(y).t() @ x, func.vjp(second_difference, y)[1](x)[0])

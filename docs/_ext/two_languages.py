@@ -49,6 +49,7 @@ MENU = {
     "Performance": "性能",
     "Compiled training steps": "编译训练步骤",
     "Higher derivatives": "高阶导数",
+    "Sparse derivatives": "稀疏导数",
     "Solutions of equations": "方程的解",
     "Samples and curvature": "样本与曲率",
     "Distributed training": "分布式训练",

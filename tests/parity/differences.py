@@ -27,13 +27,13 @@ NOT_YET = """
 - `._version` of what `torch.autograd.grad` returns is 0; PyTorch counts sums made in place.
 - `torch.load(weights_only=True)` refuses sparse tensors.
 - Strides: of dimensions of size 1 in results of elementwise functions; of `2 ** x` of a transposed
-  `x`; of `select_scatter` and its like with gaps; of about 4 % of the gradients that `autograd.grad`
-  returns for transposed tensors (`.grad` lies as its tensor).
+  `x`; of `select_scatter` and its like with gaps; of about 4 % of the gradients that
+  `autograd.grad` returns for transposed tensors (`.grad` lies as its tensor).
 - Gradients of pooling, padding and of the bias of a convolution that depend on nothing do not
   require grad under `create_graph=True`; in PyTorch they do, and their derivative is zero.
 - The sum of `x.to_sparse()` and another tensor: the gradient of `x` is zero where `x` is zero; in
   PyTorch it is that of the sum.
-- The storage of `from_numpy(a[1:])` begins where `a` does, and `storage_offset()` counts from there.
+- The storage of `from_numpy(a[1:])` begins where `a` does: `storage_offset()` counts from there.
 - Private modules that only PyTorch's tests use (`torch.masked._ops`, `torch._library.utils`,
   `torch.testing.FileCheck`).
 """

@@ -18,6 +18,7 @@ the arguments are not trusted: what they select from is taken to be used as a wh
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -39,6 +40,7 @@ Piece = tuple[Any, "Sets", Any]  # places of results, the sets of an operand, pl
 
 MOST_PARTS = 32  # kernel calls per halving of an affine op's input
 MOST_PAIRS = 20_000_000
+LARGE = 64  # elements, for which it pays to look at slices
 FACTORIES = ("_like", "detach")  # endings of functions whose results have no new dependence
 
 
@@ -84,7 +86,8 @@ def united(count: int, pieces: list[Piece], width: int) -> Sets:
             ordered = ordered and bool((np.diff(places) > 0).all())
     key = np.concatenate(keys) if keys else np.zeros(0, np.int64)
     if not ordered:
-        key = np.unique(key)
+        key.sort()  # np.unique would hash, which takes longer
+        key = key[np.diff(key, prepend=-1) > 0]
     owner = key // width if width else key
     full |= np.bincount(owner, minlength=count) == max(width, 1)
     if full.any():
@@ -425,6 +428,10 @@ def links_of(op: Op, given: Any, attrs: Any, shapes: Any) -> Links | None:
         here = (results >= bounds[k]) & (results < bounds[k + 1])
         results, elements = results[here] - bounds[k], elements[here]
         inside = at[results] == groups[elements]
+        count = int(max(at.max(initial=0), groups.max(initial=0))) + 1
+        block = [np.bincount(each, minlength=count) for each in (at, groups)]
+        if inside.sum() == block[0] @ block[1]:  # each slice is used as a whole
+            return np.arange(sizes[k]), at, groups
         return results[inside], elements[inside], None
 
     return links
@@ -473,17 +480,52 @@ def places_of_affine(trial: Trial, i: int) -> tuple[Any, Any, bool]:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), False
     if x.dtype.kind == "c":
         return by_halving(trial, i, least)
-    copied = trial.flat({i: numbers.reshape(x.shape).astype(x.dtype)}) - least
-    source = np.real(copied)
+    # Do results copy single elements? Then other numbers tell the same places.
+    order = trial.random.permutation(x.size) + 1.0
+    copied, again = [
+        trial.flat({i: each.reshape(x.shape).astype(x.dtype)}) for each in (numbers, order)
+    ]
+    if copied is None or again is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), False
+    source = np.real(copied - least)
     natural = (source == np.floor(source)) & (source >= 0) & (source <= x.size)
     if np.all(natural & (np.imag(copied) == 0)):
-        # Do results copy single elements? Then other numbers tell the same places.
-        order = trial.random.permutation(x.size) + 1.0
-        again = trial.flat({i: order.reshape(x.shape).astype(x.dtype)}) - least
-        if np.array_equal(np.concatenate([[0.0], order])[source.astype(np.int64)], again):
+        known = np.concatenate([[0.0], order])[source.astype(np.int64)]
+        if np.array_equal(known, again - least):
             results = np.flatnonzero(source)
             return results, source[results].astype(np.int64) - 1, True
-    return by_halving(trial, i, least)
+    return by_slices(trial, i, least)
+
+
+def by_slices(trial: Trial, i: int, least: Any) -> tuple[Any, Any, bool]:
+    """`by_halving`, of one slice where the op does the same to each slice of its input."""
+    x, full = trial.arrays[i], trial.call({})
+    if len(trial.shapes) > 1 or x.size < LARGE or full is None:
+        return by_halving(trial, i, least)
+    part = copy.copy(trial)
+    part.arrays = list(trial.arrays)
+    alike = []
+    for dim, size in enumerate(x.shape):
+        at = along(trial, {i: dim}, size, full, 0) if size > 1 else -1
+        if at >= 0 and at not in [other for _, other in alike]:
+            alike.append((dim, at))
+            part.arrays[i] = part.arrays[i].take([0], dim)
+            part.shapes = [(*part.shapes[0][:at], 1, *part.shapes[0][at + 1 :])]
+    least = part.flat({i: np.zeros_like(part.arrays[i])})
+    if not alike or least is None:
+        return by_halving(trial, i, trial.flat({i: np.zeros_like(x)}))
+    results, elements, exact = by_halving(part, i, least)
+    places = list(np.unravel_index(results, part.shapes[0]))
+    sources = list(np.unravel_index(elements, part.arrays[i].shape))
+    for dim, at in alike:
+        count, size = len(places[0]), x.shape[dim]
+        places, sources = [[np.tile(v, size) for v in each] for each in (places, sources)]
+        places[at] = sources[dim] = np.repeat(np.arange(size), count)
+    return (
+        np.ravel_multi_index(places, trial.shapes[0]),
+        np.ravel_multi_index(sources, x.shape),
+        exact,
+    )
 
 
 def by_halving(trial: Trial, i: int, least: Any) -> tuple[Any, Any, bool]:

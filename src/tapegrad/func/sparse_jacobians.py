@@ -16,7 +16,7 @@ from ..core.base import TensorBase, wrap
 from ..core.modes import grad_set_to
 from ..core.transforms.levels import STACK
 from ..nn.modules.module import Module
-from ..sparse.compressed import compressed
+from ..sparse.compressed import compressed, to_scipy
 from ..sparse.coo import sparse as coordinates
 from ..utils import _pytree as pytree
 from .dependence import Sets, Tracer, empty
@@ -296,9 +296,14 @@ class Prepared(Module):
         self.keep("seeds", wrap(seeds.reshape(self.colors, *entry)).to(x.dtype))
         self.keep("places", wrap(color_of[columns] * length + rows))
         self.keep("indices", pattern.indices())
-        self.keep("row_start", wrap(starts(pattern.rows, pattern.shape[0])))
-        self.keep("column_start", wrap(starts(pattern.columns, pattern.shape[1])))
-        self.keep("by_column", wrap(np.lexsort((pattern.rows, pattern.columns))))
+        by_row = layout != "csc"
+        lines, inner = pattern.rows, pattern.columns
+        if layout == "csc":
+            order = np.lexsort((lines, inner))
+            self.keep("order", wrap(order))
+            lines, inner = inner[order], lines[order]
+        start = wrap(starts(lines, pattern.shape[0 if by_row else 1]))
+        self.model = compressed(start, wrap(inner), self.places, pattern.shape, by_row)
 
     def keep(self, name: str, t: Any) -> None:
         self.register_buffer(name, t, persistent=False)
@@ -334,16 +339,16 @@ class Prepared(Module):
 
     def assemble(self, values: Any) -> Any:
         """The matrix with these entries, in the layout that was asked for."""
-        shape, (rows, columns) = self.pattern.shape, self.indices
+        shape = self.pattern.shape
         if self.layout == "coo":
             return coordinates(self.indices, values, shape, True)
         if self.layout == "csr":
-            return compressed(self.row_start, columns, values, shape, True)
+            return self.model._with(values)
         if self.layout == "csc":
-            order = self.by_column
-            return compressed(self.column_start, rows[order], values[order], shape, False)
-        parts = (values.detach().numpy(), columns.numpy(), self.row_start.numpy())
-        return scipy_sparse().csr_array(parts, shape=shape)
+            return self.model._with(values[self.order])
+        if values.dtype not in (tg.float32, tg.float64):
+            raise TypeError(f'layout="scipy": SciPy has no sparse matrices of {values.dtype}')
+        return to_scipy(self.model._with(values))
 
     def __repr__(self) -> str:
         kind = {"hvp": "Hessian"}.get(self.mode, "Jacobian")

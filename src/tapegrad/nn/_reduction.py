@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from ..core.arguments import REDUCTIONS
 from ..ops.nn.reduction import from_flags, known_reduction
-
-NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
 
 def get_enum(reduction: str) -> int:
     """The number of a reduction."""
-    return NUMBERS[known_reduction(reduction)]
+    return REDUCTIONS.index(known_reduction(reduction))
 
 
 def legacy_get_string(
@@ -23,4 +22,4 @@ def legacy_get_enum(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> int:
     """Its number."""
-    return NUMBERS[from_flags(size_average, reduce, emit_warning)]
+    return REDUCTIONS.index(from_flags(size_average, reduce, emit_warning))

@@ -38,11 +38,12 @@ from .invariants import Switch
 class CompressedTensor(OverEntries):
     """A matrix in CSR or CSC; made by `torch.sparse_csr_tensor` and `Tensor.to_sparse_csr`."""
 
-    __slots__ = ("_by_row", "_inner", "_start")
+    __slots__ = ("_by_row", "_inner", "_known", "_start")
 
     _start: Any  # where each row (or column) begins, and the end of the last one
     _inner: Any  # the column (or row) of each entry
     _by_row: bool
+    _known: list[Any]  # places in coordinate form, once they were needed: see `_coordinates`
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -67,16 +68,25 @@ class CompressedTensor(OverEntries):
     # ------------------------------------------------------------------ its parts
 
     def _with(self, entries: Any) -> CompressedTensor:
-        return compressed(self._start, self._inner, entries, self._shape, self._by_row)
+        made = compressed(self._start, self._inner, entries, self._shape, self._by_row)
+        made._known = self._known  # of all matrices with these indices
+        return made
 
     def _coordinates(self) -> SparseTensor:
         """The same matrix in coordinate form, its entries in the order that they have here."""
+        versions = self._start._version, self._inner._version
+        if not self._known or self._known[0] != versions:
+            self._known[:] = versions, *self._new_places()
+        return sparse(self._known[1], self._entries, self._shape, self._known[2])
+
+    def _new_places(self) -> tuple[Any, bool]:
+        """The places in coordinate form, and whether they are sorted."""
         start, inner = self._start._array, self._inner._array
         check(start, inner, self._shape, self._by_row, ordered=False)
         lines = np.repeat(np.arange(len(start) - 1), np.diff(start))
         places = np.stack([lines, inner] if self._by_row else [inner, lines]).astype(np.int64)
         flat = places[0] * self._shape[1] + places[1]
-        return sparse(wrap(places), self._entries, self._shape, bool((np.diff(flat) > 0).all()))
+        return wrap(places), bool((np.diff(flat) > 0).all())
 
     def _flat(self) -> Any:
         return functions.flat_places(self._coordinates())
@@ -132,7 +142,7 @@ class CompressedTensor(OverEntries):
     ) -> OverEntries:
         if layout is sparse_csr or layout is sparse_csc:
             return to_compressed(self, layout is sparse_csr)
-        whole = self._coordinates().coalesce()
+        whole = self._coordinates()
         return whole._with(named(whole._entries, "ToSparseBackward1"))
 
     to_sparse_coo = to_sparse
@@ -225,7 +235,7 @@ def compressed(
     t._array = NoElements(shape, entries._array.dtype)
     t._special = INTERPRETED
     t._start, t._inner, t._entries = start, inner, entries
-    t._shape, t._by_row = shape, by_row
+    t._shape, t._by_row, t._known = shape, by_row, []
     return t  # type: ignore[no-any-return]
 
 
@@ -313,6 +323,12 @@ def sparse_compressed_tensor(
     start = tg.as_tensor(compressed_indices, device=device).detach()
     inner = tg.as_tensor(plain_indices, device=device).detach()
     entries = tg.as_tensor(values, dtype=dtype, device=device)
+    if start.dim() != inner.dim():
+        names = ("crow", "col") if by_row else ("ccol", "row")
+        raise RuntimeError(
+            f"{names[0]}_indices and {names[1]}_indices dimensionalities must be equal but got "
+            f"{start.dim()} and {inner.dim()}, respectively"
+        )
     if start.dim() != 1 or inner.dim() != 1 or entries.dim() != 1:
         raise NotImplementedError(
             "tapegrad has compressed layouts of matrices only: indices and values of one dimension"
@@ -498,7 +514,7 @@ def mm(a: Any, b: Any, label: str = "MmBackward0") -> Any:
     if isinstance(a, CompressedTensor) and isinstance(b, CompressedTensor):
         return back(functions.sparse_product(a._coordinates(), b._coordinates()), a, "Mm")
     if isinstance(b, CompressedTensor):
-        return named(mm(b.t(), a.t()).t(), label)
+        return named(mm(b.t(), a.t()).t().contiguous(), label)
     return functions.mm(a._coordinates(), b, label=label)
 
 
