@@ -3,11 +3,13 @@
 #
 #   tools/arm64.sh [pytest's arguments]        # without arguments: tests/test_native_core.py
 #
-# A test takes 20 times as long there as here. Everything comes from Debian and PyPI into build/; what cannot be had is said, and nothing is tested.
+# A test takes 20 times as long there as here. Everything comes from Debian and PyPI into build/; when
+# it cannot be had, that is said, and nothing is tested.
 # Afterwards build/arm64/usr/bin/python3.13 runs the package with PYTHONPATH=build/arm64-src, and
 # build/arm64-bits.txt has the bits of some results, to be compared with this machine's:
 #
-#   PYTHONPATH=src .venv/bin/python tools/bits.py > here.txt && python tools/bits.py here.txt build/arm64-bits.txt
+#   PYTHONPATH=src .venv/bin/python tools/bits.py > here.txt
+#   python tools/bits.py here.txt build/arm64-bits.txt
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD/build/arm64
