@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # The kernels in C on arm64, for machines that have none: cross-compiled with GCC, run under QEMU.
 #
-#   tools/arm64.sh [pytest's arguments]        # without arguments: the tests of the kernels
+#   tools/arm64.sh [pytest's arguments]        # without arguments: tests/test_native_core.py
 #
-# A test takes 20 times as long there as here. Everything comes from Debian and PyPI into build/; what cannot be had is said, and nothing is tested.
+# A test takes 20 times as long there as here. Everything comes from Debian and PyPI into build/; when
+# it cannot be had, that is said, and nothing is tested.
 # Afterwards build/arm64/usr/bin/python3.13 runs the package with PYTHONPATH=build/arm64-src, and
 # build/arm64-bits.txt has the bits of some results, to be compared with this machine's:
 #
-#   PYTHONPATH=src .venv/bin/python tools/bits.py > here.txt && python tools/bits.py here.txt build/arm64-bits.txt
+#   PYTHONPATH=src .venv/bin/python tools/bits.py > here.txt
+#   python tools/bits.py here.txt build/arm64-bits.txt
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD/build/arm64
@@ -45,7 +47,7 @@ from tapegrad.kernels.cpu import KERNELS, REASON
 assert KERNELS, REASON
 print('kernels in C on', __import__('platform').machine())"
 if [ $# -eq 0 ]; then
-    set -- tests/test_native_core.py tests/test_native_products.py
+    set -- tests/test_native_core.py
 fi
 "$python" -m pytest -q -p no:cacheprovider -m "not slow and not thorough" "$@"
 "$python" tools/bits.py >build/arm64-bits.txt
