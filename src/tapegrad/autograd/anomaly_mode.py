@@ -91,7 +91,7 @@ class detect_anomaly(AnomalyBlock):
 
 
 class Trace:
-    """What anomaly mode keeps with a node: the calls that led to it, and the values it made."""
+    """Anomaly mode's record of a node: the user's stack at its creation, and non-finite values."""
 
     __slots__ = ("birth", "calls", "parent")
 

@@ -210,7 +210,7 @@ def will_visit(run: Any, node: Node) -> bool:
 
 
 class SavedCopy:
-    """What a node keeps in place of a saved tensor that may be written to."""
+    """Stands in for a saved tensor in a node: its version cell and version, to find a copy by."""
 
     def __init__(self, cell: Version) -> None:
         self.cell = cell

@@ -149,7 +149,7 @@ OPERATORS = {
 
 
 def method_of_operator(name: str) -> Any:
-    """What `__torch_function__` is told about an operator that is a function of ops."""
+    """The function that `__torch_function__` gets for an operator made of several ops."""
     return getattr(TENSOR.cls, OPERATORS.get(name, name))
 
 

@@ -50,7 +50,7 @@ KERNELS, REASON = _load()
 
 
 def way_to_be_faster() -> str:
-    """What to do where the slow build runs by accident: no compiler was found; else ""."""
+    """Advice for a user whose build is slow since no compiler was found; "" for all others."""
     if REASON != "not built" or os.environ.get("TAPEGRAD_PURE") == "1":
         return ""
     return (

@@ -1,4 +1,4 @@
-"""What elementwise kernels compute, as CUDA C made from the blocks when it is first needed.
+"""The bodies of elementwise kernels, printed as CUDA C from the blocks when first needed.
 
 The forward of an op, and each of its gradient rules, runs on symbols (expressions/) and leaves an
 expression; expressions/cuda.py spells it. The numbers that an op is called with stay arguments of

@@ -31,7 +31,7 @@ OTHERS = dict.fromkeys(["capturable", "differentiable", "foreach", "fused"], Fal
 
 
 def switches(options: Sequence[float]) -> tuple[int, ...]:
-    """What a kernel depends on of the options: whether each is zero, or on which side of it."""
+    """The sign of each option; a kernel is specialised on signs, not on values."""
     return tuple([(x > 0) - (x < 0) for x in options])
 
 
@@ -126,7 +126,7 @@ class Update:
         )
 
     def advance(self, rule: Any, tree: Tree) -> str:
-        """What the numbers of the state are after a step."""
+        """CUDA statements that bring the numbers of the state (step count, …) to the next step."""
 
         def after(leaf: Leaf) -> list[str]:
             made = {f"next_{name}": e for name, e in leaf.scalars.items()}

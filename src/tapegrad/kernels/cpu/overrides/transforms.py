@@ -23,7 +23,7 @@ Ints = tuple[int, ...]
 
 @functools.lru_cache(1024)
 def factor(normalization: int, count: int, kind: str) -> Any:
-    """What a transform of so many points is multiplied by, in the precision of its numbers."""
+    """The scale of a Fourier transform of `count` points, in the precision of its numbers."""
     if normalization == 0:
         return 1
     real = np.dtype(kind.lower())

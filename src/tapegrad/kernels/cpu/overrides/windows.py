@@ -34,7 +34,7 @@ def windows(
 
 
 def tiles(sizes: Ints, out: Ints) -> list[int]:
-    """The same for windows that tile each axis, whatever their number."""
+    """The kernel's description of pooling windows that tile each axis, of any number of axes."""
     found = [*NO_AXIS * (3 - len(out))]
     for n, o in zip(sizes, out, strict=True):
         found += (n, 0, 0, 0, 1, o)

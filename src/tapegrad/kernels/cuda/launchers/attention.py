@@ -40,7 +40,7 @@ PLAN = np.dtype(
 
 
 def words_for(kind: str, width: int) -> dict[str, int]:
-    """What SOURCE wants to be defined for a dtype and a width of heads."""
+    """The macros that SOURCE is compiled with, for a dtype and a width of heads."""
     keys, queries = SIZES[width]
     sizes = {"WIDTH": width, "ROWS": ROWS, "THREADS": THREADS, "KEYS": keys, "QUERIES": queries}
     return {"KIND": CODES[kind], **sizes}

@@ -29,7 +29,7 @@ ROUNDS = 3  # blocks for each multiprocessor
 
 
 class Tile(NamedTuple):
-    """What a block makes: rows, columns, and for the weights' gradients the taps of the columns."""
+    """The part of the result that one thread block computes; `taps` is for gradients of weights."""
 
     rows: int
     columns: int

@@ -128,7 +128,7 @@ TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64
 #define COPYSIGN copysignf
 #define POW powf
 
-/* Those of large numbers are the C library's, element by element. */
+/* Sines and cosines of large numbers are the C library's, element by element. */
 #define limit_f32 TRIG_LIMIT_F32
 #define limit_f64 TRIG_LIMIT_F64
 #define FAR_OR_NEAR(name, kind, T, fabs, far_function)                                             \

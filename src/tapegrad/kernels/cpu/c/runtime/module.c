@@ -38,7 +38,7 @@ static PyMethodDef functions[] = {
     {"zeros", (PyCFunction)(void (*)(void))tg_zeros, METH_FASTCALL, "zeros(shape, like): likewise"},
     {"copied", tg_copied, METH_O, "copied(x): a new array in C order"},
     {"dense", tg_dense, METH_O, "dense(x): x if it lies in C order, else a copy that does"},
-    {"room", tg_room, METH_O, "room(x): a new array that lies as x does"},
+    {"room", tg_room, METH_O, "room(x): a new array with the strides of x"},
     {"copy_into", tg_copy_into, METH_VARARGS,
      "copy_into(to, from): of one shape and dtype; False where it is not for this"},
     {"fingerprint", tg_fingerprint, METH_O, "fingerprint(x): tells its values from others"},

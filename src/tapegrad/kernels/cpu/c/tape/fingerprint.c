@@ -108,7 +108,7 @@ PyObject *tg_move_into(PyObject *self, PyObject *args) {
         !PyArray_IS_C_CONTIGUOUS(to) || !PyArray_ISWRITEABLE(to) ||
         PyArray_NBYTES(to) != PyArray_NBYTES(from) || PyArray_TYPE(to) != PyArray_TYPE(from) ||
         PyDataType_REFCHK(PyArray_DESCR(from)))
-        return PyErr_Format(PyExc_TypeError, "move_into: two arrays that lie alike are wanted");
+        return PyErr_Format(PyExc_TypeError, "move_into: two arrays with the same strides are wanted");
     char *target = PyArray_BYTES(to);
     const uintptr_t begin = (uintptr_t)PyArray_DATA(from), end = begin + PyArray_NBYTES(from);
     Py_BEGIN_ALLOW_THREADS for (uintptr_t at = begin; at < end;) {
