@@ -18,7 +18,7 @@ from ..core.late_bound import ON_DEMAND, RECORDING
 from ..core.modes import ANOMALY, MODES, grad_set_to
 from ..core.node import OpNode, accumulate_node
 from ..core.per_thread import instead
-from ..core.python_dispatch import same_always
+from ..core.python_dispatch import ACTIVE, same_always
 from ..core.strides import is_dense
 from ..core.transforms.batched import batched, has_batched, lift
 from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, refuse_inside
@@ -297,7 +297,8 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
 
 def backward_plain(root: Any, keep: bool) -> None:
     """`loss.backward()`: fast path of `backward` for a plain scalar, outside of transforms."""
-    start = None if STACK.levels else plain_start(root)
+    may_run_on_tensors = STACK.levels or ACTIVE.modes or dispatched.Seen.nodes
+    start = None if may_run_on_tensors else plain_start(root)
     if start is None:
         backward(root, None, keep)
     else:

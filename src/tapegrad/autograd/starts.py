@@ -103,11 +103,11 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
 
 
 def plain_start(root: Any) -> Start | None:
-    """The start of `loss.backward()` for a scalar with a history; None in all other cases.
+    """The start of a pass on arrays from a scalar with a history; None in all other cases.
 
-    Not for a pass on tensors (`runs_on_tensors`), or for one that may be: the caller asks then.
+    The caller has asked `runs_on_tensors`.
     """
-    if not isinstance(root, TensorBase) or ACTIVE.modes or dispatched.Seen.nodes:
+    if not isinstance(root, TensorBase):
         return None
     t: TensorBase = root
     node = t._node
