@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from _tapegrad_as_torch import NAMES, VARIABLE, Scope
+from _tapegrad_as_torch import NAMES, VARIABLE, Scope, Waiting
 from tapegrad.compat import alias
 
 # Where a report keeps what its test missed: pytest-xdist sends such attributes to the main process.
@@ -44,9 +44,13 @@ class StandIn:
     def start(self, config: Any) -> None:
         if self.answers or self.installed is not None:
             return
-        if not alias.is_installed() and importlib.util.find_spec("torch") is not None:
-            self.installed = _version()
-            return
+        if not alias.is_installed():
+            found = importlib.util.find_spec("torch")
+            # In an installed package, TAPEGRAD_AS_TORCH of the main process has made a process of
+            # pytest-xdist wait for `import torch`: that is no PyTorch.
+            if found is not None and not isinstance(found.loader, Waiting):
+                self.installed = _version()
+                return
         only, not_for = config.getini("stand_in_only"), config.getini("stand_in_not_for")
         scope = Scope(only, not_for, str(config.rootpath))
         alias.install(scope)
