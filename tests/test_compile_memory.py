@@ -322,9 +322,9 @@ def test_values_move_to_other_memory() -> None:
     KERNELS.move_into(to, x)
     np.testing.assert_array_equal(to, before)
     for wrong in (to[::2], to.astype(np.float64), to[:-1], to.reshape(1024, 1024).T):
-        with pytest.raises(TypeError, match="lie alike"):
+        with pytest.raises(TypeError, match="the same strides"):
             KERNELS.move_into(wrong, x)
-        with pytest.raises(TypeError, match="lie alike"):
+        with pytest.raises(TypeError, match="the same strides"):
             KERNELS.move_into(x, wrong)
     with pytest.raises(TypeError):
         KERNELS.move_into(to, None)
