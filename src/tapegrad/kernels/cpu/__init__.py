@@ -53,6 +53,10 @@ def way_to_be_faster() -> str:
     """What to do where the slow build runs by accident: no compiler was found; else ""."""
     if REASON != "not built" or os.environ.get("TAPEGRAD_PURE") == "1":
         return ""
+    import sysconfig  # here: it takes milliseconds
+
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return ""  # the pure build is the only one for a free-threaded Python: setup.py
     return (
         "this is the pure Python build, several times slower on small operations. Where there is "
         "a C compiler (gcc, clang), `pip install --force-reinstall --no-cache-dir tapegrad` (or "
