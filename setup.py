@@ -244,7 +244,9 @@ def main() -> None:
         raise SystemExit(f"TAPEGRAD_PURE must be 0, 1 or unset, not {choice!r}")
     free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
     if free_threaded and choice == "0":
-        raise SystemExit("TAPEGRAD_PURE=0: this Python has no GIL, and the compiled core relies on it")
+        raise SystemExit(
+            "TAPEGRAD_PURE=0: this Python has no GIL, and the compiled core relies on it"
+        )
     if free_threaded or choice == "1" or not BUILDING.intersection(sys.argv):
         build([])
         return
