@@ -23,6 +23,7 @@
 #   make fuzz         all that tries to break the library, for FUZZ_SECONDS
 #   make python314    core tests of the source tree on Debian's Python 3.14, where it can be had
 #   make i386         the same on a 32-bit Python;  make arm64  kernels in C, cross-compiled, under QEMU
+#   make mingw        the kernels in C compiled and linked for Windows; nothing is run
 #   make wheel        the sdist, and both wheels built from it, in dist/
 #   make clean        remove everything that was made here
 
@@ -53,7 +54,7 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
 
 .PHONY: help demo test thorough test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
     bench-pure bench-page bench-zoo survey survey-page libraries libraries-quick sanitize tsan fuzz wheel clean \
-    python314 i386 arm64
+    python314 i386 arm64 mingw
 .DELETE_ON_ERROR:
 
 help:
@@ -206,6 +207,9 @@ i386:
 
 arm64:
 	PYTHON=$(PYTHON) tools/arm64.sh $(PYTEST_ARGS)
+
+mingw:
+	@PYTHON=$(PYTHON) tools/mingw.sh
 
 # Both wheels come from the sdist, so that a file which it lacks is noticed.
 wheel: $(VENV)/.tools

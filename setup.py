@@ -4,6 +4,9 @@ TAPEGRAD_PURE unset   compiled where mypyc and a C compiler work, else pure, wit
 TAPEGRAD_PURE=1       pure: a py3-none-any wheel
 TAPEGRAD_PURE=0       compiled, or the build fails
 
+Free-threaded Pythons get the pure build: the core and the kernels rely on the GIL, and importing an
+extension that does switches it on again.
+
 (The same TAPEGRAD_PURE=1 before a program takes the core of a compiled build from its Python files:
 src/tapegrad/core/python_files.py.)
 """
@@ -16,6 +19,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -238,7 +242,12 @@ def main() -> None:
     choice = os.environ.get("TAPEGRAD_PURE", "")
     if choice not in ("", "0", "1"):
         raise SystemExit(f"TAPEGRAD_PURE must be 0, 1 or unset, not {choice!r}")
-    if choice == "1" or not BUILDING.intersection(sys.argv):
+    free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    if free_threaded and choice == "0":
+        raise SystemExit(
+            "TAPEGRAD_PURE=0: this Python has no GIL, and the compiled core relies on it"
+        )
+    if free_threaded or choice == "1" or not BUILDING.intersection(sys.argv):
         build([])
         return
     arguments = list(sys.argv)

@@ -375,7 +375,7 @@ def test_products(sizes, turned):
     rounded_once(kernel("mm", a, b)[0], exact, scale)
     rounded_once(kernel("addmm", row, a, b, 1, 1)[0], exact + wide(row), scale)
     rounded_once(kernel("addmm", row, a, b, 0.5, 2)[0], 2 * exact + 0.5 * wide(row), 2 * scale)
-    stack, other = np.stack([a, a + 1]), np.stack([b, b])
+    stack, other = np.stack([a, (a + 1).astype(BF16)]), np.stack([b, b])
     for x, y in ((stack, other), (stack, other.swapaxes(1, 2).copy().swapaxes(1, 2))):
         rounded_once(kernel("bmm", x, y)[0], wide(x) @ wide(y), np.abs(wide(x)) @ np.abs(wide(y)))
 

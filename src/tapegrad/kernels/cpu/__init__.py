@@ -53,6 +53,10 @@ def way_to_be_faster() -> str:
     """Advice for a user whose build is slow since no compiler was found; "" for all others."""
     if REASON != "not built" or os.environ.get("TAPEGRAD_PURE") == "1":
         return ""
+    import sysconfig  # here: it takes milliseconds
+
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return ""  # the pure build is the only one for a free-threaded Python: setup.py
     return (
         "this is the pure Python build, several times slower on small operations. Where there is "
         "a C compiler (gcc, clang), `pip install --force-reinstall --no-cache-dir tapegrad` (or "

@@ -25,6 +25,14 @@ TG_FUSED
 #define WAYS 8
 #define FEW 16384      /* bytes that are not worth asking for */
 
+/* Where a vector can be multiplied by an element of another one, packed elements of a are loaded as
+   vectors: 32 instructions for 24 vector products, where single loads took 43. */
+#if defined(__aarch64__)
+#define BY_ELEMENT 1
+#else
+#define BY_ELEMENT 0
+#endif
+
 enum { FROM_NOTHING, FROM_ROW, FROM_OUT }; /* what a tile is added to */
 
 static void *room_for(size_t bytes, char *few) { return bytes <= FEW ? few : tg_scratch(bytes); }
@@ -64,6 +72,9 @@ TG_AVX512_END
 #elif defined(__AVX__)
 #define WIDE 32
 #define HIGH 6 /* 12 of 16 registers */
+#elif defined(__aarch64__)
+#define WIDE 16
+#define HIGH 12 /* 24 of 32 registers */
 #else
 #define WIDE 16
 #define HIGH 6
@@ -81,7 +92,8 @@ TG_AVX512_END
 #include "gemm_template.h"
 
 int tg_multiplies(void) {
-#if defined(__AVX2__)
+    /* Apple's BLAS has matrix units of its own. */
+#if defined(__AVX2__) || (defined(__aarch64__) && !defined(__APPLE__))
     return 1;
 #else
     return 0;

@@ -85,7 +85,14 @@ TG_INLINE void NAMED(tile)(const int high, const int vectors, const int by_row, 
         TG_UNROLL(2)
         for (int v = 0; v < vectors; v++)
             x[v] = LOAD(b + v * L);
-        FOR_ALL_SUMS sum[r][v] += (by_row ? some[r - r % 3][r % 3 * step] : a[r]) * x[v];
+        if (BY_ELEMENT && !by_row) {
+            V y[(HIGH + L - 1) / L];
+            TG_UNROLL(16)
+            for (int r = 0; r < high; r += L)
+                y[r / L] = LOAD(a + r); /* packed: L more elements can be read */
+            FOR_ALL_SUMS sum[r][v] += y[r / L][r % L] * x[v];
+        } else
+            FOR_ALL_SUMS sum[r][v] += (by_row ? some[r - r % 3][r % 3 * step] : a[r]) * x[v];
         if (by_row)
             TG_UNROLL(16)
             for (int r = 0; r < high; r += 3)
@@ -117,7 +124,10 @@ TG_INLINE void NAMED(tile_of)(int high, const int vectors, const int by_row, int
     switch (high) {
         TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
 #if HIGH > 6
-        TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12) TILE(13) TILE(14)
+        TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12)
+#endif
+#if HIGH > 12
+        TILE(13) TILE(14)
 #endif
     }
 }
@@ -248,7 +258,8 @@ static int NAMED(multiply)(tg_matrices *g) {
     const int64_t most = 4 * (int64_t)tg_threads(), worth = (int64_t)(work / PIECE);
     const int64_t pieces = worth < 2 ? 1 : worth < most ? worth : most;
     g->tiles = (g->m + HIGH - 1) / HIGH;
-    g->packs_a = g->a_right == 1 ? HIGH > WAYS && NAMED(share_a_place)(g->a_down)
+    g->packs_a = BY_ELEMENT            ? 1
+                 : g->a_right == 1 ? HIGH > WAYS && NAMED(share_a_place)(g->a_down)
                                  : !USES_LINES || g->a_down != 1;
     g->packs_b = !USES_LINES || g->b_right != 1 || g->n % L || NAMED(share_a_place)(g->b_down);
     const int64_t room = by_rows ? g->packs_b * panels * PANEL : g->packs_a * g->tiles * HIGH;

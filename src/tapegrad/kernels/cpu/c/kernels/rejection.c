@@ -8,6 +8,9 @@
 #include <math.h>
 
 #include "kernels.h"
+#include "platform.h"
+
+#define PI 3.14159265358979323846 /* not every math.h has it */
 
 typedef struct {
     const double *ready;
@@ -21,11 +24,6 @@ static double next(uniforms *u) {
     return 0.5;
 }
 static int is_short(const uniforms *u) { return u->used > u->count; }
-
-static double log_gamma(double x) {
-    int sign;
-    return lgamma_r(x, &sign);
-}
 
 static double poisson(double rate, uniforms *u) {
     if (rate == 0)
@@ -46,7 +44,7 @@ static double poisson(double rate, uniforms *u) {
             return k;
         if (k < 0 || (us < 0.013 && v > us))
             continue;
-        const double bound = -rate + k * log_rate - log_gamma(k + 1);
+        const double bound = -rate + k * log_rate - tg_log_gamma(k + 1);
         if (log(v) + log(inverse_alpha) - log(a / (us * us) + b) <= bound)
             return k;
     }
@@ -56,7 +54,8 @@ static double poisson(double rate, uniforms *u) {
 /* What Stirling's formula for log(k!) leaves out. */
 static double stirling(double k) {
     if (k <= 9)
-        return log_gamma(k + 1.0) - ((k + 0.5) * log(k + 1.0) - (k + 1.0) + 0.5 * log(2.0 * M_PI));
+        return tg_log_gamma(k + 1.0) -
+               ((k + 0.5) * log(k + 1.0) - (k + 1.0) + 0.5 * log(2.0 * PI));
     const double square = (k + 1.0) * (k + 1.0);
     return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1.0);
 }
@@ -111,7 +110,7 @@ static double normal(uniforms *u, double *kept) {
         *kept = NAN;
         return found;
     }
-    const double angle = 2.0 * M_PI * next(u), radius = sqrt(-2.0 * log1p(-next(u)));
+    const double angle = 2.0 * PI * next(u), radius = sqrt(-2.0 * log1p(-next(u)));
     *kept = radius * sin(angle);
     return radius * cos(angle);
 }

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "platform.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -74,6 +75,8 @@ double tg_seconds(void) {
     QueryPerformanceFrequency(&rate);
     return (double)ticks.QuadPart / (double)rate.QuadPart;
 }
+
+double tg_log_gamma(double x) { return lgamma(x); } /* it shares nothing here */
 
 static size_t page_size(void) {
     SYSTEM_INFO info;
@@ -154,6 +157,12 @@ double tg_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double lgamma_r(double x, int *sign); /* macOS declares it only for those who ask */
+double tg_log_gamma(double x) {
+    int sign;
+    return lgamma_r(x, &sign);
 }
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }

@@ -40,6 +40,10 @@ int tg_usable_cores(void); /* those on which this process may run */
 double tg_seconds(void);   /* on a clock that only goes forward */
 int tg_has_avx512(void);   /* what x86-64-v4 wants, of the processor and the system */
 
+/* The logarithm of the gamma function, safe in several threads: C's lgamma may write its sign into a
+   global variable. */
+double tg_log_gamma(double x);
+
 /* Pages of zeros, straight from the system; NULL: there are none. */
 void *tg_get_pages(size_t bytes);
 void tg_give_pages(void *at, size_t bytes);
