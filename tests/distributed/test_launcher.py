@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from ranks import torchrun
+
+from tapegrad.distributed import run
 
 PROGRAM = """
 import os, sys
@@ -63,3 +67,11 @@ def test_a_rank_that_never_joins(tmp_path):
 def test_options_that_cannot_be(program, option, says):
     done = torchrun(program, 2, options=(option,))
     assert done.returncode == 2 and says in done.stderr
+
+
+def test_windows_is_refused_by_name(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit) as ended:
+        run.main(["--nproc-per-node=2", "script.py"])
+    assert ended.value.code == 2
+    assert "torchrun needs pipes and signals that Windows has not" in capsys.readouterr().err

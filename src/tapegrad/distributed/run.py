@@ -199,6 +199,11 @@ def main(args: list[str] | None = None) -> int:
     """Run a program as several ranks; the status of the first that failed, or 0."""
     parser = get_args_parser()
     options = parser.parse_args(args)
+    if sys.platform == "win32":
+        parser.error(
+            "torchrun needs pipes and signals that Windows has not; start the program by "
+            "`mpiexec -n 2 python script.py` (MS-MPI), or use WSL"
+        )
     try:
         each = processes(options.nproc_per_node)
         places = placed(options.hosts, options.hostfile, options.nnodes, each)
