@@ -1,0 +1,158 @@
+"""A recorded call as one file in C11: tapegrad.export.c."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...compiler import compile
+from ...compiler.program.steps import UpdateStep
+from ...compiler.run.function import Compiled
+from ...core.base import TensorBase
+from ...core.strides import memory
+from ...autograd.grad_mode import no_grad
+from ...kernels.cpu import KERNELS
+from ...nn.modules.module import Module
+from ...ops.draws.generators import default_generator
+from .page import page
+from .program import Printed, Refused
+
+MOST_CALLS = 8  # until a call is recorded and confirmed
+
+
+class Before:
+    """All tensors as they are before the calls that are recorded; afterwards they are so again."""
+
+    def __init__(self) -> None:
+        tensors = [t for t in gc.get_objects() if isinstance(t, TensorBase) and not t._special]
+        self.tensors = tensors
+        self.gradients = [(t, t._gradient) for t in tensors]
+        owners = {id(memory(t._array)): memory(t._array) for t in tensors}
+        for _, g in self.gradients:
+            if g is not None:
+                owners[id(memory(g._array))] = memory(g._array)
+        self.copies = {key: (owner, owner.copy()) for key, owner in owners.items()}
+        self.known = {id(t) for t in tensors}
+        self.random = default_generator.get_state()
+
+    def array(self, owner: Any) -> Any:
+        """The values of an array before; zeros for the state that an optimizer made since."""
+        found = self.copies.get(id(owner))
+        return np.zeros_like(owner) if found is None else found[1]
+
+    def is_new(self, done: Any) -> bool:
+        """Whether the state of an optimizer was made since."""
+        return any([id(t) not in self.known for own in done.owns for t in tensors_of(own)])
+
+    def count(self, update: Any) -> float:
+        if update.done.rule.fresh or update.is_new:
+            return update.start(update.is_new)
+        array = update.done.owns[0][update.done.rule.scalars[0]]._array
+        return float(self.array(memory(array)).reshape(-1)[0])
+
+    def restore(self, optimizers: list[Any]) -> None:
+        for owner, copy in self.copies.values():
+            if owner.flags.writeable:
+                owner[...] = copy
+        for t, g in self.gradients:
+            t._gradient = g
+        for optimizer in optimizers:
+            for p in list(optimizer.state):
+                if any([id(t) not in self.known for t in tensors_of(optimizer.state[p])]):
+                    del optimizer.state[p]
+        default_generator.set_state(self.random)
+
+
+def tensors_of(state: Any) -> list[Any]:
+    return [t for t in state.values() if isinstance(t, TensorBase)]
+
+
+def c(
+    step: Callable[..., Any],
+    example_args: tuple[Any, ...],
+    path: Any,
+    *,
+    name: str | None = None,
+    weights: Any = None,
+) -> dict[str, int]:
+    """Write a function of tensors, a training step or a model, as one file in C11.
+
+    `step` is recorded as by `tapegrad.compile`, on `example_args`: forward pass, backward pass and
+    the step of the optimizer. The file has a static arena, allocates nothing and needs the C library
+    alone: `NAME_init()`, `NAME_step(...)` or `NAME_predict(...)`, `NAME_get_parameters(to)`,
+    `NAME_set_parameters(from)`. Parameters begin with the values of now; with `weights`, a path,
+    these are in a file of their own, which `NAME_load(path)` reads. Tensors are afterwards as before.
+    What cannot be printed is refused with its line, and nothing is written. Returns sizes in bytes.
+
+    >>> import tempfile, pathlib
+    >>> model = torch.nn.Linear(2, 1).eval()
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "model.c"
+    >>> sizes = torch.export.c(model, (torch.ones(1, 2),), file)
+    >>> "float model_predict(const float *" in file.read_text()
+    True
+    """
+    if KERNELS is None:
+        raise RuntimeError("export.c needs the kernels in C, which this build of tapegrad has not")
+    path = Path(path)
+    name = name or re.sub(r"\W+", "_", path.stem)
+    if not name.isidentifier():
+        raise ValueError(f"export.c: {name!r} is no identifier of C; give a `name`")
+    origin, function = given(step)
+    before = Before()
+    optimizers: list[Any] = []
+    try:
+        compiled, recording = recorded(function, example_args)
+        steps = [run.__self__ for run in recording.run_steps]
+        optimizers = [s.args[0] for s in steps if isinstance(s, UpdateStep)]
+        printed = Printed(compiled, recording, before)
+        text, kept = page(printed, name, origin, str(weights or ""))
+    finally:
+        before.restore(optimizers)
+    path.write_text(text)
+    if weights:
+        Path(weights).write_bytes(b"".join([p.initial.tobytes(order="K") for p in kept]))
+    m = printed.memory
+    return {
+        "arena": m.total,
+        "planned": m.planned,
+        "state": sum([p.array.nbytes for p in kept]),
+        "parameters": sum([p.array.nbytes for p in kept if p.is_parameter]),
+    }
+
+
+def given(step: Any) -> tuple[str, Callable[..., Any]]:
+    """What the file is of, in words, and the function to be recorded."""
+    if isinstance(step, Compiled):
+        return step.__name__, step.function
+    if isinstance(step, Module):
+        if step.training:
+            raise Refused("export.c: the module is in training mode; call model.eval() first.")
+
+        def predict(x: Any) -> Any:
+            with no_grad():
+                return step(x)
+
+        return f"a {type(step).__name__}", predict
+    return getattr(step, "__name__", "a function"), step
+
+
+def recorded(function: Any, args: Any) -> tuple[Any, Any]:
+    """The function compiled, and its recording for these arguments."""
+    compiled = compile(function, fullgraph=True)
+    for _ in range(MOST_CALLS):
+        compiled(*args)
+        found = [r for r in compiled.recordings.values() if r.run_steps and r.confirmed]
+        if found and found[-1].replays:
+            if found[-1].outside is not None:
+                raise Refused(
+                    "export.c: a result of the function is to be differentiated; compute it under "
+                    "torch.no_grad(), or return it detached."
+                )
+            return compiled, found[-1]
+    why = "; ".join([r.reason for r in compiled.recordings.values() if r.reason])
+    raise Refused(f"export.c: the call cannot be recorded: {why or 'it differs each time'}.")
