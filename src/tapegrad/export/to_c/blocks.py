@@ -13,6 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).parent / "sources"
 VECMATH = Path(__file__).parents[2] / "kernels/cpu/c/machine/vecmath.h"
 KINDS = {"f32": ("float", "8", "fmaf"), "f64": ("double", "4", "fma")}
+BELOW = {"f32": "exp_below_f32", "f64": "exp_f64"}  # of numbers that are not positive
 
 
 @functools.cache
@@ -35,6 +36,7 @@ def of_kind(text: str, kind: str) -> str:
     text = re.sub(r"_real\b", f"_{kind}", text)
     text = re.sub(r"\breal\b", T, text)
     text = re.sub(r"\bLANES\b", lanes, text)
+    text = re.sub(r"\bBELOW\b", BELOW[kind], text)
     return re.sub(r"\bFMA\b", fma, text)
 
 

@@ -41,6 +41,7 @@ def page(printed: Printed, name: str, origin: str, weights: str) -> tuple[str, l
         f"    {upper}_PARAMETER_BYTES = {sum([p.array.nbytes for p in parameters])}\n}};\n",
         arena(printed, upper, body),
         *[declared(p, p.initial, "static const ") for p in (*fixed, *constants)],
+        *[table(name, values) for values, name in memory.tables.items()],
         *[state(p, weights) for p in kept],
         counters(printed),
         blocks,
@@ -121,6 +122,11 @@ def declared(place: Place, values: Any, how: str, name: str = "") -> str:
     said = f" /* {place.said} */" if place.said else ""
     body = "\n".join(lines)
     return f"{how}{place.type_name} {name or place.name}[{size}] = {{{said}\n{body}\n}};\n"
+
+
+def table(name: str, values: tuple[int, ...]) -> str:
+    lines = "\n".join(numbers_text(np.array(values, np.int64)))
+    return f"static const int64_t {name}[{len(values)}] = {{\n{lines}\n}};\n"
 
 
 def begins_with_zeros(place: Place) -> bool:

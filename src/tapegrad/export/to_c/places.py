@@ -48,7 +48,8 @@ class Memory:
         self.names: set[str] = set()
         self.planned = 0  # bytes of the compiled step's plan
         self.total = 0  # of the arena
-        self.scratch = 0
+        self.most_scratch = self.scratch_at = 0  # that kernels need while they run
+        self.tables: dict[tuple[int, ...], str] = {}
 
     def add(self, place: Place) -> Place:
         known = self.find(place.begin)
@@ -107,6 +108,26 @@ class Memory:
         if offset % size:
             raise LookupError("an address between two elements")
         return place.name if not offset else f"{place.name} + {offset // size}"
+
+    def scratch(self, nbytes: int) -> int:
+        """Where in the arena a kernel has room for itself while it runs."""
+        self.most_scratch = max(self.most_scratch, nbytes)
+        return self.scratch_at
+
+    def table(self, values: list[int], name: str) -> str:
+        """The name of a constant array of whole numbers."""
+        key = tuple(values)
+        if key not in self.tables:
+            self.tables[key] = self.unique(name)
+        return self.tables[key]
+
+    def values(self, at: int, count: int) -> list[int]:
+        """The whole numbers in an array that is always the same."""
+        place = self.find(at)
+        if place is None or place.kind != "constant":
+            raise LookupError("a table that is not always the same")
+        flat = np.ascontiguousarray(place.array).reshape(-1).view(np.uint8)
+        return flat[at - place.begin :][: 8 * count].view(np.int64).tolist()
 
     def plain(self, at: int, writes: bool = False) -> str:
         """`pointer` for those who copy bytes."""

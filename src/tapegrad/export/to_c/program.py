@@ -17,6 +17,7 @@ from ...compiler.program.steps import GradientStep, UpdateStep, is_zero_grad
 from .elementwise import NoPrinter, loops, summed
 from .places import Memory, Place
 from .optimizers import Update
+from . import layers  # noqa: F401 — its printers
 from .printers import Call, printed
 
 class Refused(RuntimeError):
@@ -213,6 +214,8 @@ class Printed:
     def settle(self) -> None:
         """Give places in the arena to what has none, and see what is constant."""
         m = self.memory
+        m.scratch_at = m.total
+        m.total += -(-m.most_scratch // LINE) * LINE
         for place in m.places:
             used = place.is_read or place.is_written
             if place.kind == "constant" and place.is_written:

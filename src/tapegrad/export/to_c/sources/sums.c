@@ -37,33 +37,6 @@ static double sum_of_real(const real *x, int64_t n) {
     return sum_end_real(sums, total);
 }
 
-/*@ two_sums_of_real */
-/* The sums of x and of y, in the lanes of sum_two_on. */
-static void two_sums_of_real(const real *x, const real *y, int64_t n, double *a, double *b) {
-    double sums[2][LANES] = {{0}}, totals[2] = {0};
-    for (int which = 0; which < 2; which++) {
-        const real *z = which ? y : x;
-        int64_t i = 0;
-        while (i + LANES <= n) {
-            const int64_t stop = i + 256 < n ? i + 256 : n;
-            real s[2][LANES] = {{0}};
-            for (; i + 2 * LANES <= stop; i += 2 * LANES)
-                for (int v = 0; v < 2; v++)
-                    for (int l = 0; l < LANES; l++)
-                        s[v][l] += z[i + v * LANES + l];
-            for (; i + LANES <= stop; i += LANES)
-                for (int l = 0; l < LANES; l++)
-                    s[0][l] += z[i + l];
-            for (int l = 0; l < LANES; l++)
-                sums[which][l] += (double)(s[0][l] + s[1][l]);
-        }
-        for (; i < n; i++)
-            totals[which] += (double)z[i];
-    }
-    *a = sum_end_real(sums[0], totals[0]);
-    *b = sum_end_real(sums[1], totals[1]);
-}
-
 /*@ sum_real */
 /* Sums of rows over a divisor; long rows are added up in pieces. */
 static void sum_real(const real *x, real *out, int64_t rows, int64_t width, int64_t length,
