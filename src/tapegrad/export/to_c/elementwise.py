@@ -41,10 +41,10 @@ TEXTS = {
     "sub": "{0} - {1}",
     "mul": "{0} * {1}",
     "div": "{0} / {1}",
-    "maximum": "({0} > {1}) | ({0} != {0}) ? {0} : {1}",
-    "minimum": "({0} < {1}) | ({0} != {0}) ? {0} : {1}",
-    "fmax": "({0} > {1}) | ({1} != {1}) ? {0} : {1}",
-    "fmin": "({0} < {1}) | ({1} != {1}) ? {0} : {1}",
+    "maximum": "(({0} > {1}) | ({0} != {0})) ? {0} : {1}",
+    "minimum": "(({0} < {1}) | ({0} != {0})) ? {0} : {1}",
+    "fmax": "(({0} > {1}) | ({1} != {1})) ? {0} : {1}",
+    "fmin": "(({0} < {1}) | ({1} != {1})) ? {0} : {1}",
     "pow": "pow{f}({0}, {1})",
     "copysign": "copysign{f}({0}, {1})",
     "lt": "{0} < {1} ? 1 : 0",
@@ -53,9 +53,9 @@ TEXTS = {
     "ge": "{0} >= {1} ? 1 : 0",
     "eq": "{0} == {1} ? 1 : 0",
     "ne": "{0} != {1} ? 1 : 0",
-    "and_": "({0} != 0) & ({1} != 0) ? 1 : 0",
-    "or_": "({0} != 0) | ({1} != 0) ? 1 : 0",
-    "xor_": "({0} != 0) != ({1} != 0) ? 1 : 0",
+    "and_": "(({0} != 0) & ({1} != 0)) ? 1 : 0",
+    "or_": "(({0} != 0) | ({1} != 0)) ? 1 : 0",
+    "xor_": "(({0} != 0) != ({1} != 0)) ? 1 : 0",
     "select": "{0} != 0 ? {1} : {2}",
     # Those of large numbers are the C library's.
     "sin": "fabs{f}({0}) <= {limit} ? sin_{r}({0}) : sin{f}({0})",
@@ -190,9 +190,7 @@ def loops(name: str, said: Any, sizes: Any, operands: Any) -> str:
     reads = [f"a{i}" if "[" in text else text for i, text in enumerate(reads)]
     lines, results = body(said, reads)
     inner = [*named, *lines]
-    inner += [
-        f"{to} = {stored(of, kind, r)};" for (of, to), r in zip(stores, results, strict=True)
-    ]
+    inner += [f"{to} = {stored(of, kind, r)};" for (of, to), r in zip(stores, results, strict=True)]
     text: list[str] = []
     for d, n in enumerate(made):
         if d == len(made) - 1:

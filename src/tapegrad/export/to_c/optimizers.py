@@ -130,9 +130,7 @@ class Update:
         for arrays in zip(*rows, strict=True):
             if any([not x.flags.c_contiguous for x in arrays]):
                 raise NoPrinter("a parameter that is not contiguous")
-            given = [
-                memory.pointer(address(x), self.T, i != 1) for i, x in enumerate(arrays)
-            ]
+            given = [memory.pointer(address(x), self.T, i != 1) for i, x in enumerate(arrays)]
             found.append(f"{self.prefix}({', '.join(given)}, {arrays[0].size});")
         if self.done.rule.fresh:
             found.append(f"{self.counter} = 0;")

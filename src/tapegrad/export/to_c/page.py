@@ -91,7 +91,7 @@ def includes(text: str, weights: str) -> str:
 /* A product and a sum are rounded together only where fma says so. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define INDEPENDENT
 #elif defined(__GNUC__)
 #define INDEPENDENT _Pragma("GCC ivdep")
 #if !defined(__STRICT_ANSI__)
@@ -154,7 +154,12 @@ def counters(printed: Printed) -> str:
 
 
 def entry_points(
-    printed: Printed, name: str, kept: list[Place], parameters: list[Place], trains: bool, weights: str
+    printed: Printed,
+    name: str,
+    kept: list[Place],
+    parameters: list[Place],
+    trains: bool,
+    weights: str,
 ) -> tuple[str, list[str]]:
     """The functions for others, and their prototypes."""
     recording, memory = printed.recording, printed.memory
@@ -166,9 +171,14 @@ def entry_points(
     results = printed.results
     scalar = len(results) == 1 and results[0].size == 1 and results[0].dtype.kind == "f"
     T = TYPES[str(results[0].dtype)] if scalar else "void"
-    outs = [] if scalar else [
-        f"{TYPES[str(x.dtype)]} *out{i + 1 if len(results) > 1 else ''}" for i, x in enumerate(results)
-    ]
+    outs = (
+        []
+        if scalar
+        else [
+            f"{TYPES[str(x.dtype)]} *out{i + 1 if len(results) > 1 else ''}"
+            for i, x in enumerate(results)
+        ]
+    )
     verb = "step" if trains else "predict"
     main = f"{T} {name}_{verb}({', '.join([*arguments, *outs]) or 'void'})"
     prototypes = [f"void {name}_init(void)", main]
@@ -242,7 +252,7 @@ def entry_points(
         text = "".join([f"    {x}\n" for x in body])
         found.append(
             "/* Read parameters and state from the file written beside this one. False: it cannot. */\n"
-            f"int {name}_load(const char *path) {{\n    FILE *f = fopen(path, \"rb\");\n"
+            f'int {name}_load(const char *path) {{\n    FILE *f = fopen(path, "rb");\n'
             f"    int ok = f != NULL;\n{text}    if (f)\n        fclose(f);\n    return ok;\n}}\n"
         )
     return "\n".join(found), prototypes

@@ -20,6 +20,7 @@ from .optimizers import Update
 from . import layers  # noqa: F401 — its printers
 from .printers import Call, printed
 
+
 class Refused(RuntimeError):
     """Something that the C file cannot hold."""
 

@@ -108,3 +108,7 @@ static real sum_few_real(const real *x, int64_t n) {
         sum += x[i];
     return 0 + sum;
 }
+
+/*@ larger_real */
+/* The larger one, or NaN if one is. */
+static inline real larger_real(real a, real b) { return (b > a || b != b) ? b : a; }
