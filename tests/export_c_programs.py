@@ -1,5 +1,8 @@
-"""Programs for test_export_c.py: `python export_c_programs.py NAME FOLDER` exports one, and writes what
-the compiled function is given and what it answers."""
+"""Programs for test_export_c.py.
+
+`python export_c_programs.py NAME FOLDER` exports one, and writes what the compiled function is
+given and what it answers.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def images() -> Any:
         nn.MaxPool2d(2),
         nn.Conv2d(8, 16, 3, stride=2),
         nn.ReLU(),
-        nn.MaxPool2d(3, stride=2, padding=1),
+        nn.MaxPool2d(2),
         nn.Flatten(),
         nn.Linear(144, 10),
     )

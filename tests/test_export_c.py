@@ -1,4 +1,4 @@
-"""`tapegrad.export.c`: the file compiles without a warning, and does what the compiled function does."""
+"""`tapegrad.export.c`: files that compile without a warning and do what the function does."""
 
 from __future__ import annotations
 

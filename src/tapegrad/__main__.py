@@ -247,8 +247,10 @@ def _main(args: list[str]) -> int:
 
         return runs_cli.replay_main(options.file)
     if options.command == "export-c":
+        from tapegrad.compat import alias
         from tapegrad.export.to_c import cli as export_cli
 
+        alias.install()  # the script may say `import torch`
         return export_cli.main(options)
     if options.command == "demo":
         from tapegrad.diagnose import demo

@@ -1,8 +1,9 @@
 """Modules as graphs of ops, as data and as readable Python: torch.export.
 
 The module runs once on an example, and the ops that run, below autograd, are the graph. Sizes are
-those of the example: where they change, export once for each, or use `torch.onnx.export`. Ours alone
-is `export.c`: a training step, or a model, as one file in C11.
+those of the example: where they change, export once for each, or use `torch.onnx.export`.
+
+Ours alone is `export.c`: a training step, or a model, as one file in C11.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.grad_mode import no_grad
 from ...compiler import compile
 from ...compiler.program.steps import UpdateStep
 from ...compiler.run.function import Compiled
 from ...core.base import TensorBase
 from ...core.strides import memory
-from ...autograd.grad_mode import no_grad
 from ...kernels.cpu import KERNELS
 from ...nn.modules.module import Module
 from ...ops.draws.generators import default_generator
@@ -83,11 +83,12 @@ def c(
     """Write a function of tensors, a training step or a model, as one file in C11.
 
     `step` is recorded as by `tapegrad.compile`, on `example_args`: forward pass, backward pass and
-    the step of the optimizer. The file has a static arena, allocates nothing and needs the C library
-    alone: `NAME_init()`, `NAME_step(...)` or `NAME_predict(...)`, `NAME_get_parameters(to)`,
-    `NAME_set_parameters(from)`. Parameters begin with the values of now; with `weights`, a path,
-    these are in a file of their own, which `NAME_load(path)` reads. Tensors are afterwards as before.
-    What cannot be printed is refused with its line, and nothing is written. Returns sizes in bytes.
+    the step of the optimizer. The file has one static arena, allocates nothing and needs only the
+    C library. Its functions are `NAME_init()`, `NAME_step(...)` or `NAME_predict(...)`,
+    `NAME_get_parameters(to)` and `NAME_set_parameters(from)`. Parameters start with their present
+    values; with `weights`, a path, these are written to that file, which `NAME_load(path)` reads.
+    All tensors have their values back afterwards. What cannot be printed is refused with its line,
+    and nothing is written. Returns sizes in bytes.
 
     >>> import tempfile, pathlib
     >>> model = torch.nn.Linear(2, 1).eval()

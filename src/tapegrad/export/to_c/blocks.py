@@ -1,7 +1,7 @@
 """The functions in C that a file may need: our own vecmath.h, and the texts in `sources`.
 
-A text in `sources` is cut at lines `/*@ name */`. In it `real` stands for the type and for the end of
-names, LANES for how many of them fit into 32 bytes, FMA for the fused multiply-add.
+A text in `sources` is cut at lines `/*@ name */`. In it `real` stands for the type and for the end
+of names, LANES for how many of them fit into 32 bytes, FMA for the fused multiply-add.
 """
 
 from __future__ import annotations

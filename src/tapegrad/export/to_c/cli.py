@@ -7,14 +7,12 @@ import runpy
 import sys
 from typing import Any
 
-from ...compat import alias
 from . import c
 from .program import Refused
 
 
 def main(options: Any) -> int:
     """Run the script, export what it names, and say how large that is; 1: it is refused."""
-    alias.install()
     sys.path.insert(0, os.path.dirname(os.path.abspath(options.script)))
     names = runpy.run_path(options.script, run_name="exported")
     for name in (options.step, options.args):

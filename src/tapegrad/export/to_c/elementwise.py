@@ -215,7 +215,7 @@ def indented(lines: list[str], deep: int) -> str:
 
 
 def summed(name: str, said: Any, sizes: Any, numbers: Any, addresses: Any) -> str:
-    """A function that adds up what a program makes: its arguments are sums and operands in memory."""
+    """A function that adds up what a program makes, into the array that is its first argument."""
     out, is_kept, rows, width, length = sizes[:5]
     operands = [
         (sizes[5 + 2 * k], at, numbers[1 + k], sizes[6 + 2 * k])
@@ -258,7 +258,8 @@ def summed(name: str, said: Any, sizes: Any, numbers: Any, addresses: Any) -> st
             const int64_t count = least({length}, {width} - first);
             double sums[{lanes}] = {{0}}, total = 0;
             for (int64_t from = 0; from < count; from += {BLOCK}) {{
-                const int64_t n = least({BLOCK}, count - from), begin = row * {width} + first + from;
+                const int64_t n = least({BLOCK}, count - from);
+                const int64_t begin = row * {width} + first + from;
                 {T} some[{BLOCK}];
                 INDEPENDENT
                 for (int64_t i = 0; i < n; i++) {{

@@ -86,6 +86,22 @@ def max_pool2d(c: Call, memory: Memory) -> str:
     )
 
 
+@prints("window_max")
+def window_max(c: Call, memory: Memory) -> str:
+    deep, *planes = [c.n[1 + 6 * k : 7 + 6 * k] for k in range(3)]
+    if deep[0] != 1 or deep[1] != 1 or any([not axis[1] or axis[4] != 1 for axis in planes]):
+        raise NoPrinter("max pooling of volumes, with gaps, or of a given output size")
+    windows = [c.n[0], *[axis[i] for axis in planes for i in (0, 1, 2, 3, 5)]]
+    return function(
+        f"max_pool2d_{c.kind}",
+        memory.pointer(c.p[0], c.T),
+        memory.pointer(c.p[1], c.T, True),
+        memory.pointer(c.p[2], "int64_t", True),
+        memory.table(windows, "windows"),
+        0,
+    )
+
+
 @prints("max_pool2d_back")
 def max_pool2d_back(c: Call, memory: Memory) -> str:
     return function(

@@ -33,7 +33,7 @@ class Update:
         self.counter = f"{prefix}_{'fresh' if rule.fresh else 'steps'}"
 
     def start(self, made: bool) -> float:
-        """The counter's value before the next step; `made`: there was no state before the export."""
+        """The counter's value before the next step; `made`: there was no state at the export."""
         if self.done.rule.fresh:
             return float(made)
         if made or not self.counts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,7 @@ from .blocks import needed
 from .places import MACROS, TYPES, Place, number, numbers_text
 from .program import Printed
 
-DEFINITIONS = {
-    "F32": "float",
-    "F64": "double",
-    "I64": "int64_t",
-    "U8": "unsigned char",
-}
+REFUSED = re.compile(r"REFUSE\((\"[^\"]*\")\);")
 
 
 def page(printed: Printed, name: str, origin: str, weights: str) -> tuple[str, list[Place]]:
@@ -35,8 +31,8 @@ def page(printed: Printed, name: str, origin: str, weights: str) -> tuple[str, l
     blocks = "\n".join(needed(body))
     upper = name.upper()
     texts = [
-        head(printed, name, origin, kept, parameters, prototypes, weights),
-        includes(body + blocks, weights),
+        head(printed, name, origin, kept, parameters, prototypes),
+        includes(weights),
         f"enum {{\n    {upper}_ARENA_BYTES = {max(memory.total, 1)},\n"
         f"    {upper}_PARAMETER_BYTES = {sum([p.array.nbytes for p in parameters])}\n}};\n",
         arena(printed, upper, body),
@@ -58,7 +54,6 @@ def head(
     kept: list[Place],
     parameters: list[Place],
     prototypes: list[str],
-    weights: str,
 ) -> str:
     memory = printed.memory
     state = sum([p.array.nbytes for p in kept])
@@ -69,9 +64,10 @@ def head(
         "    cc -std=c11 -O3 -march=native -ffp-contract=off -fno-math-errno -c " + name + ".c",
         "Processors without a fused multiply-add get the same numbers, slowly.",
         "",
-        f"Memory: an arena of {memory.total} bytes ({memory.planned} that values share as in the plan of",
-        f"the compiled step, {memory.total - memory.planned} for results and gradients), and {state} bytes of parameters and",
-        f"state, of which {sum([p.array.nbytes for p in parameters])} are parameters:",
+        f"Memory: an arena of {memory.total} bytes: {memory.planned} that values share as in the",
+        f"plan of the compiled step, {memory.total - memory.planned} for results, gradients and",
+        f"the kernels. And {state} bytes of parameters and state, of which the first",
+        f"{sum([p.array.nbytes for p in parameters])} are parameters:",
         *[f"    {p.said}: {TYPES[str(p.array.dtype)]}[{p.array.size}]" for p in kept],
         "",
         "To call it from other files:",
@@ -80,7 +76,7 @@ def head(
     return "/* " + "\n   ".join(lines).replace("   \n", "\n") + " */\n"
 
 
-def includes(text: str, weights: str) -> str:
+def includes(weights: str) -> str:
     names = ["math.h", "stddef.h", "stdint.h", "string.h"]
     if weights:
         names.insert(3, "stdio.h")
@@ -106,10 +102,10 @@ def includes(text: str, weights: str) -> str:
 
 def arena(printed: Printed, upper: str, body: str) -> str:
     lines = [
-        "/* All values between the steps; two of them share a place if they are not needed at once. */",
+        "/* All values; two of them share a place if they are not needed at the same time. */",
         f"static _Alignas(64) unsigned char arena[{upper}_ARENA_BYTES];",
     ]
-    for macro, type_name in DEFINITIONS.items():
+    for type_name, macro in MACROS.items():
         if f"{macro}(" in body:
             lines.append(f"#define {macro}(at) (({type_name} *)(void *)(arena + (at)))")
     return "\n".join(lines) + "\n" if "arena" in body or len(lines) > 2 else ""
@@ -148,7 +144,7 @@ def counters(printed: Printed) -> str:
         lines.append(f"static double {u.lr};")
         if u.done.rule.fresh or u.counts:
             lines.append(f"static double {u.counter};")
-    if any(["REFUSE" in text for _, text in printed.statements]):
+    if refuses(printed):
         lines.append("static const char *refused_because; /* NULL: nothing was refused */")
     return "\n".join(lines) + "\n" if lines else ""
 
@@ -162,108 +158,81 @@ def entry_points(
     weights: str,
 ) -> tuple[str, list[str]]:
     """The functions for others, and their prototypes."""
-    recording, memory = printed.recording, printed.memory
-    refuses = any(["REFUSE" in text for _, text in printed.statements])
-    arguments = []
-    for label, t in zip(printed.arguments, recording.inputs, strict=True):
-        if t is not None:
-            arguments.append(f"const {TYPES[str(t._array.dtype)]} *{label}")
     results = printed.results
     scalar = len(results) == 1 and results[0].size == 1 and results[0].dtype.kind == "f"
     T = TYPES[str(results[0].dtype)] if scalar else "void"
-    outs = (
-        []
-        if scalar
-        else [
-            f"{TYPES[str(x.dtype)]} *out{i + 1 if len(results) > 1 else ''}"
-            for i, x in enumerate(results)
-        ]
-    )
-    verb = "step" if trains else "predict"
-    main = f"{T} {name}_{verb}({', '.join([*arguments, *outs]) or 'void'})"
-    prototypes = [f"void {name}_init(void)", main]
-    found = [function(init(printed, name, kept, weights))]
-    lines = []
-    if refuses:
-        lines.append("refused_because = NULL;")
+    arguments = [
+        f"const {TYPES[str(t._array.dtype)]} *{label}"
+        for label, t in zip(printed.arguments, printed.recording.inputs, strict=True)
+        if t is not None
+    ]
+    outs = [] if scalar else [f"out{i + 1}" for i in range(len(results))]
+    if len(outs) == 1:
+        outs = ["out"]
+    arguments += [f"{TYPES[str(x.dtype)]} *{out}" for out, x in zip(outs, results, strict=False)]
+    head = f"{T} {name}_{'step' if trains else 'predict'}({', '.join(arguments) or 'void'})"
+    found: list[tuple[str, list[str], str]] = []  # head, lines, comment
+    found.append((f"void {name}_init(void)", init(printed, kept, weights), ""))
+    found.append((head, body_of_step(printed, T, outs), ""))
+    if refuses(printed):
+        said = "Why the last call gave up, or NULL."
+        found.append((f"const char *{name}_refused(void)", ["return refused_because;"], said))
+    if printed.updates:
+        sets = [f"{u.lr} = lr;" for u in printed.updates]
+        found.append((f"void {name}_set_lr(double lr)", sets, ""))
+    if parameters:
+        gets, sets, at = ["unsigned char *to = parameters;"], [], 0
+        sets = ["const unsigned char *from = parameters;"]
+        for p in parameters:
+            gets.append(f"memcpy(to + {at}, {p.name}, sizeof {p.name});")
+            sets.append(f"memcpy({p.name}, from + {at}, sizeof {p.name});")
+            at += p.array.nbytes
+        found.append((f"void {name}_get_parameters(void *parameters)", gets, ""))
+        found.append((f"void {name}_set_parameters(const void *parameters)", sets, ""))
+    if weights and kept:
+        lines = ['FILE *f = fopen(path, "rb");', "int ok = f != NULL;"]
+        lines += [f"ok = ok && fread({p.name}, sizeof {p.name}, 1, f) == 1;" for p in kept]
+        lines += ["if (f)", "    fclose(f);", "return ok;"]
+        said = "Read parameters and state from the file of weights. False: that cannot be done."
+        found.append((f"int {name}_load(const char *path)", lines, said))
+    texts = [refuse_function(T)] if refuses(printed) else []
+    for signature, lines, said in found:
+        body = "".join([f"    {line}\n" if line else "\n" for line in lines])
+        texts.append((f"/* {said} */\n" if said else "") + f"{signature} {{\n{body}}}\n")
+    return "\n".join(texts), [signature for signature, _, _ in found]
+
+
+def refuses(printed: Printed) -> bool:
+    """Whether a kernel looks at numbers before it uses them as places."""
+    return any(["REFUSE" in text for _, text in printed.statements])
+
+
+def refuse_function(T: str) -> str:
+    last = "" if T == "void" else f"    return ({T})NAN;\n"
+    head = f"static {T} refuse(const char *why)"
+    return f"{head} {{\n    refused_because = why;\n{last}}}\n"
+
+
+def body_of_step(printed: Printed, T: str, outs: list[str]) -> list[str]:
+    """All statements, with the user's line above those that it led to."""
+    lines = ["refused_because = NULL;"] if refuses(printed) else []
+    gives_up = "refuse(%s);\n    return;" if T == "void" else "return refuse(%s);"
     before = ""
     for line, text in printed.statements:
         if line and line != before:
-            lines += ["", "/* " + line.replace("*/", "* /").replace("\n", "\n   ") + " */"]
+            lines += [""] if lines else []
+            lines += ("/* " + line.replace("*/", "* /").replace("\n", "\n   ") + " */").split("\n")
             before = line
-        fail = "return (%s)NAN" % T if scalar else "return"
-        text = text.replace('REFUSE("', 'REFUSE "')
-        while "REFUSE " in text:
-            head, _, rest = text.partition("REFUSE ")
-            why, _, rest = rest.partition(")")
-            text = f"{head.rstrip()[:-1].rstrip() if False else head}return refuse({why}){rest}"
-        lines += text.split("\n")
+        lines += REFUSED.sub(lambda found: gives_up % found[1], text).split("\n")
     lines.append("")
-    if scalar:
-        lines.append(f"return *{memory.pointer(address(results[0]), T)};")
-    else:
-        for i, x in enumerate(results):
-            out = f"out{i + 1 if len(results) > 1 else ''}"
-            lines.append(f"memcpy({out}, {memory.plain(address(x))}, {x.nbytes});")
-    if refuses:
-        value = f"({T})NAN" if scalar else ""
-        found.append(
-            f"static {T} refuse(const char *why) {{\n    refused_because = why;\n"
-            + (f"    return {value};\n" if scalar else "")
-            + "}\n"
-        )
-        if not scalar:
-            lines = [
-                x.replace("return refuse(", "{ refuse(").replace(");", "); return; }")
-                if "return refuse(" in x
-                else x
-                for x in lines
-            ]
-    while lines and not lines[0]:
-        lines.pop(0)
-    found.append(main + " {\n" + "".join([f"    {x}\n" if x else "\n" for x in lines]) + "}\n")
-    if refuses:
-        prototypes.append(f"const char *{name}_refused(void)")
-        found.append(
-            "/* Why the last call gave up, or NULL. */\n"
-            f"const char *{name}_refused(void) {{\n    return refused_because;\n}}\n"
-        )
-    if printed.updates:
-        prototypes.append(f"void {name}_set_lr(double lr)")
-        sets = "".join([f"    {u.lr} = lr;\n" for u in printed.updates])
-        found.append(f"void {name}_set_lr(double lr) {{\n{sets}}}\n")
-    if parameters:
-        for verb, pattern in (
-            ("get", "memcpy(to + {at}, {name}, sizeof {name});"),
-            ("set", "memcpy({name}, from + {at}, sizeof {name});"),
-        ):
-            given = "void *parameters" if verb == "get" else "const void *parameters"
-            local = "unsigned char *to" if verb == "get" else "const unsigned char *from"
-            prototypes.append(f"void {name}_{verb}_parameters({given})")
-            body, at = [f"{local} = parameters;"], 0
-            for p in parameters:
-                body.append(pattern.format(at=at, name=p.name))
-                at += p.array.nbytes
-            text = "".join([f"    {x}\n" for x in body])
-            found.append(f"void {name}_{verb}_parameters({given}) {{\n{text}}}\n")
-    if weights and kept:
-        prototypes.append(f"int {name}_load(const char *path)")
-        body = [f"ok = ok && fread({p.name}, sizeof {p.name}, 1, f) == 1;" for p in kept]
-        text = "".join([f"    {x}\n" for x in body])
-        found.append(
-            "/* Read parameters and state from the file written beside this one. False: it cannot. */\n"
-            f'int {name}_load(const char *path) {{\n    FILE *f = fopen(path, "rb");\n'
-            f"    int ok = f != NULL;\n{text}    if (f)\n        fclose(f);\n    return ok;\n}}\n"
-        )
-    return "\n".join(found), prototypes
+    if T != "void":
+        return [*lines, f"return *{printed.memory.pointer(address(printed.results[0]), T)};"]
+    for out, x in zip(outs, printed.results, strict=True):
+        lines.append(f"memcpy({out}, {printed.memory.plain(address(x))}, {x.nbytes});")
+    return lines
 
 
-def function(parts: tuple[str, list[str]]) -> str:
-    head, lines = parts
-    return head + " {\n" + "".join([f"    {line}\n" for line in lines]) + "}\n"
-
-
-def init(printed: Printed, name: str, kept: list[Place], weights: str) -> tuple[str, list[str]]:
+def init(printed: Printed, kept: list[Place], weights: str) -> list[str]:
     lines = []
     for p in kept:
         if begins_with_zeros(p) or weights:
@@ -274,4 +243,4 @@ def init(printed: Printed, name: str, kept: list[Place], weights: str) -> tuple[
         lines.append(f"{u.lr} = {number(float(u.done.group['lr']))};")
         if u.done.rule.fresh or u.counts:
             lines.append(f"{u.counter} = {number(printed.before.count(u))};")
-    return f"void {name}_init(void)", lines
+    return lines

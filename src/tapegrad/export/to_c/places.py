@@ -23,7 +23,7 @@ MACROS = {"float": "F32", "double": "F64", "int64_t": "I64", "unsigned char": "U
 
 
 class Place:
-    """A piece of memory: an argument, a tensor that stays from call to call, a constant, or a value."""
+    """A piece of memory: an argument, a tensor that keeps its values, a constant, or a value."""
 
     def __init__(self, kind: str, array: Any, name: str = "", said: str = "") -> None:
         self.kind = kind  # "argument", "tensor", "constant", "value" or "arena"
@@ -140,10 +140,12 @@ class Memory:
 
 
 RESERVED = set(
-    """auto break case char const continue default do double else enum extern float for goto if inline
-    int long register restrict return short signed sizeof static struct switch typedef union unsigned
-    void volatile while arena main i j k n sum exp log sin cos tan pow sqrt y0 y1 yn j0 j1 jn gamma index
-    time clock signal div remove rename exit abort""".split()
+    """
+    auto break case char const continue default do double else enum extern float for goto if inline
+    int long register restrict return short signed sizeof static struct switch typedef union
+    unsigned void volatile while arena main i j k n sum exp log sin cos tan pow sqrt y0 y1 yn j0 j1
+    jn gamma index time clock signal div remove rename exit abort out parameters lr
+    """.split()
 )
 
 

@@ -55,8 +55,8 @@ def printed(call: Call, memory: Memory) -> str:
 
 
 def checked(text: str) -> str:
-    """A call that refuses a value: the step ends with `refused` telling which one."""
-    return f"if (!{text.rstrip(';')})\n    REFUSE;"
+    """A call that may refuse a number: then the step gives up."""
+    return f"if (!{text.rstrip(';')}) {{\n    REFUSE;\n}}"
 
 
 # ---------------------------------------------------------------------- products, copies, sums

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ...core.base import TensorBase
-from ...core.strides import address, memory
 from ...compiler.plan.memory_plan import LINE
 from ...compiler.plan.native_calls import Segment
 from ...compiler.program.listing import names_before
 from ...compiler.program.recording import Result
 from ...compiler.program.steps import GradientStep, UpdateStep, is_zero_grad
-from .elementwise import NoPrinter, loops, summed
-from .places import Memory, Place
-from .optimizers import Update
+from ...core.base import TensorBase
+from ...core.strides import address, memory
 from . import layers  # noqa: F401 — its printers
+from .blocks import blocks
+from .elementwise import NoPrinter, loops, summed
+from .optimizers import Update
+from .places import Memory, Place
 from .printers import Call, printed
 
 
@@ -77,15 +78,16 @@ class Printed:
             place = Place("arena", block.reshape(-1).view(np.uint8)[skipped:])
             m.add(place)
             m.planned = m.total = -(-r.plan.total // LINE) * LINE
+        m.names |= set(blocks())
+        self.arguments = [m.unique(name) for name in self.arguments]
         for name, t in zip(self.arguments, r.inputs, strict=True):
             if t is not None:
-                m.names.add(name)
-                place = m.add(Place("argument", t._array, name))
-        for t, array, wants_grad in r.externals:
+                m.add(Place("argument", t._array, name))
+        for _, array, wants_grad in r.externals:
             self.add_tensor(array, names.get(id(memory(array)), "tensor"), wants_grad)
-        for t, array in r.gradients_before:
+        for _, array in r.gradients_before:
             if array is not None:
-                self.add_tensor(array, f"{names.get(id(memory(array)), 'tensor.grad')}", False)
+                self.add_tensor(array, names.get(id(memory(array)), "tensor.grad"), False)
         for result in r.results:
             if type(result) is Result:
                 self.add_value(result._array)
@@ -169,7 +171,8 @@ class Printed:
             for k, x in enumerate(operands)
             if x[1]
         ]
-        return f"{self.named(key, lambda name: loops(name, said, sizes, operands))}({', '.join(given)});"
+        made = self.named(key, lambda name: loops(name, said, sizes, operands))
+        return f"{made}({', '.join(given)});"
 
     def sum_of(self, found: Any) -> str:
         _, addresses, sizes, numbers, said = found
