@@ -55,8 +55,8 @@ def conv_weights(c: Call, memory: Memory) -> str:
     images, groups, features, depth, count = c.n[:5]
     name, g = geometry(c, memory, c.p[4])
     offset = taps(c, memory, g, c.p[5], c.n[17])
-    laid, lanes = g[15] * g[9] * g[10] * g[11], 64 // c.item
-    pixels = max(128 // g[14], 1) * g[14] * lanes
+    laid = g[15] * g[9] * g[10] * g[11]
+    pixels = max(128 // g[14], 1) * g[14] * 32
     return function(
         c.name,
         memory.pointer(c.p[0], c.T),

@@ -12,12 +12,19 @@ static void lay_real(const real *x, const int64_t *g, int64_t depth, real *out) 
                     const int64_t b = row * g[7] + g[17 + 3 * k] - g[4];
                     const int64_t first = g[18 + 3 * k] - g[5];
                     const int inside = a >= 0 && a < g[0] && b >= 0 && b < g[1];
-                    for (int64_t i = 0; i < g[11]; i++) {
-                        const int64_t at = first + i * g[8];
-                        *out++ = inside && at >= 0 && at < g[2]
-                                     ? x[c * size + (a * g[1] + b) * g[2] + at]
-                                     : 0;
+                    const int64_t begin = c * size + (a * g[1] + b) * g[2] + first;
+                    int64_t i = 0;
+                    for (; i < g[11] && (!inside || first + i * g[8] < 0); i++)
+                        *out++ = 0;
+                    if (inside && g[8] == 1) {
+                        const int64_t rest = g[2] - first - i, room = g[11] - i;
+                        const int64_t count = rest < 0 ? 0 : rest < room ? rest : room;
+                        memcpy(out, x + begin + i, sizeof(real) * (size_t)count);
+                        out += count;
+                        i += count;
                     }
+                    for (; i < g[11]; i++)
+                        *out++ = first + i * g[8] < g[2] ? x[begin + i * g[8]] : 0;
                 }
 }
 
@@ -34,37 +41,37 @@ static void conv_real(const real *x, const real *weight, const real *bias, real 
     for (int64_t image = 0; image < images; image++)
         for (int64_t group = 0; group < groups; group++) {
             lay_real(x + (image * groups + group) * depth * size, g, depth, room);
-            for (int64_t f = 0; f < features; f += HIGH)
+            for (int64_t f = 0; f < features; f += HIGH) {
+                const int64_t high = features - f < HIGH ? features - f : HIGH;
+                const real *w[HIGH]; /* features that are not there are the last one */
+                for (int64_t r = 0; r < HIGH; r++)
+                    w[r] = weight + group * step[0] + (f + (r < high ? r : high - 1)) * step[1];
                 for (int64_t line = 0; line < g[12] * g[13]; line++)
                     for (int64_t left = 0; left < g[14]; left += WIDE) {
                         const int64_t plane = line / g[13], row = line % g[13];
                         const int64_t count = g[14] - left < WIDE ? g[14] - left : WIDE;
-                        const int64_t high = features - f < HIGH ? features - f : HIGH;
+                        const real *at = room + (plane * g[10] + row) * g[11] + left;
                         real sum[HIGH][WIDE];
                         for (int r = 0; r < HIGH; r++)
                             for (int i = 0; i < WIDE; i++)
                                 sum[r][i] = bias && r < high ? bias[group * features + f + r] : 0;
-                        const real *at = room + (plane * g[10] + row) * g[11] + left;
                         for (int64_t c = 0; c < depth; c++)
                             for (int64_t t = 0; t < taps; t++) {
                                 const real *from = at + c * laid + offset[t];
-                                for (int64_t r = 0; r < high; r++) {
-                                    const real w = weight[group * step[0] + (f + r) * step[1] +
-                                                          c * step[2] + place[t]];
-                                    if (count == WIDE)
-                                        for (int i = 0; i < WIDE; i++)
-                                            sum[r][i] = FMA(w, from[i], sum[r][i]);
-                                    else
-                                        for (int64_t i = 0; i < count; i++)
-                                            sum[r][i] = FMA(w, from[i], sum[r][i]);
+                                const int64_t tap = c * step[2] + place[t];
+                                for (int r = 0; r < HIGH; r++) {
+                                    const real factor = w[r][tap];
+                                    for (int i = 0; i < WIDE; i++)
+                                        sum[r][i] = FMA(factor, from[i], sum[r][i]);
                                 }
                             }
+                        real *to = out + image * step[3] + (group * features + f) * step[4] +
+                                   plane * step[5] + row * step[6] + left * step[7];
                         for (int64_t r = 0; r < high; r++)
                             for (int64_t i = 0; i < count; i++)
-                                out[image * step[3] + (group * features + f + r) * step[4] +
-                                    plane * step[5] + row * step[6] + (left + i) * step[7]] =
-                                    sum[r][i];
+                                to[r * step[4] + i * step[7]] = sum[r][i];
                     }
+            }
         }
 }
 
@@ -75,7 +82,7 @@ static void conv_weights_real(const real *x, const real *y, real *out, const int
                               const int64_t *offset, int64_t images, int64_t groups,
                               int64_t features, int64_t depth, int64_t taps, int64_t rows,
                               int64_t band, int64_t bands, int64_t parts, real *room) {
-    enum { WIDE = 2 * LANES, DEEP = 4 };
+    enum { WIDE = 32, DEEP = 4 };
     const int64_t size = g[0] * g[1] * g[2], laid = g[15] * g[9] * g[10] * g[11];
     const int64_t columns = g[14], some = 128 / columns > 1 ? 128 / columns : 1;
     const int64_t all = depth * taps, most = some * columns;
@@ -93,12 +100,12 @@ static void conv_weights_real(const real *x, const real *y, real *out, const int
                     for (int64_t line = begin; line < end; line += some) {
                         const int64_t stop = line + some < end ? line + some : end;
                         const int64_t width = features - f < WIDE ? features - f : WIDE;
-                        for (int64_t r = 0; r < WIDE; r++)
+                        for (int64_t r = 0; r < width; r++) {
+                            const real *from =
+                                y + (image * features + f + r) * rows * columns + line * columns;
                             for (int64_t i = 0; i < (stop - line) * columns; i++)
-                                pixels[i * WIDE + r] =
-                                    r < width ? y[(image * features + f + r) * rows * columns +
-                                                  line * columns + i]
-                                              : 0;
+                                pixels[i * WIDE + r] = from[i];
+                        }
                         for (int64_t j = 0; j < all; j += DEEP) {
                             real sum[DEEP][WIDE] = {{0}};
                             const real *from[DEEP], *each = pixels;
@@ -132,6 +139,12 @@ static void conv_weights_real(const real *x, const real *y, real *out, const int
 /* Maxima of windows, and their places in a plane, where they are wanted. n: planes, then of rows and of
    columns size, kernel, stride, padding, windows. The first of equals wins, column by column or row by
    row. */
+#undef LARGER
+#define LARGER(v)                                                                                  \
+    if (v > best || v != v) {                                                                      \
+        best = v;                                                                                  \
+        found = a * w[0] + b;                                                                      \
+    }
 static void max_pool2d_real(const real *x, real *out, int64_t *place, const int64_t *n,
                             int by_columns) {
     const int64_t *h = n + 1, *w = n + 6;
@@ -140,20 +153,18 @@ static void max_pool2d_real(const real *x, real *out, int64_t *place, const int6
             for (int64_t column = 0; column < w[4]; column++) {
                 const int64_t top = row * h[2] - h[3], left = column * w[2] - w[3];
                 const int64_t to = (plane * h[4] + row) * w[4] + column;
-                const int64_t inner = by_columns ? h[1] : w[1];
+                const int64_t a0 = top > 0 ? top : 0, b0 = left > 0 ? left : 0;
+                const int64_t a1 = top + h[1] < h[0] ? top + h[1] : h[0];
+                const int64_t b1 = left + w[1] < w[0] ? left + w[1] : w[0];
+                const real *from = x + plane * h[0] * w[0];
                 real best = -INFINITY;
-                int64_t found = (top > 0 ? top : 0) * w[0] + (left > 0 ? left : 0);
-                for (int64_t k = 0; k < h[1] * w[1]; k++) {
-                    const int64_t a = top + (by_columns ? k % inner : k / inner);
-                    const int64_t b = left + (by_columns ? k / inner : k % inner);
-                    if (a < 0 || a >= h[0] || b < 0 || b >= w[0])
-                        continue;
-                    const real v = x[(plane * h[0] + a) * w[0] + b];
-                    if (v > best || v != v) {
-                        best = v;
-                        found = a * w[0] + b;
-                    }
-                }
+                int64_t found = a0 * w[0] + b0;
+                for (int64_t b = b0; by_columns && b < b1; b++)
+                    for (int64_t a = a0; a < a1; a++)
+                        LARGER(from[a * w[0] + b])
+                for (int64_t a = a0; !by_columns && a < a1; a++)
+                    for (int64_t b = b0; b < b1; b++)
+                        LARGER(from[a * w[0] + b])
                 if (out)
                     out[to] = best;
                 if (place)

@@ -3,7 +3,7 @@
 static void scaled_product_real(int64_t m, int64_t n, int64_t k, real scale, const real *a,
                                 int64_t a_down, int64_t a_right, const real *b, int64_t b_down,
                                 int64_t b_right, real keep, real *out, int64_t out_down) {
-    enum { HIGH = 4, WIDE = 2 * LANES };
+    enum { HIGH = 8, WIDE = 32 };
     static real panel[256 * WIDE];
     for (int64_t left = 0; left < n; left += WIDE)
         for (int64_t start = 0; start < k; start += 256) {
