@@ -295,3 +295,12 @@ def test_the_command(tmp_path):
     command = [sys.executable, "-m", "tapegrad", "export-c", str(script)]
     assert "arena" in run([*command, "-o", str(tmp_path / "model.c")])
     assert "float model_step(const float *x)" in (tmp_path / "model.c").read_text()
+
+
+def test_the_example_learns(tmp_path):
+    example = HERE.parent / "examples" / "c_file"
+    run([sys.executable, "-m", "tapegrad", "run", str(example / "export.py")], cwd=tmp_path)
+    compiler = [COMPILERS[0], *STRICT, "-O2", "-o", str(tmp_path / "spiral")]
+    run([*compiler, str(example / "main.c"), "learn.c", "answer.c", "-lm"], cwd=tmp_path)
+    right = re.search(r"([\d.]+) % of new points right", run([str(tmp_path / "spiral")]))
+    assert float(right[1]) > 95
