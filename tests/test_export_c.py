@@ -241,6 +241,20 @@ def test_a_class_out_of_range_is_refused(tmp_path):
     assert b"out of range" in found.model_refused()
 
 
+def test_a_refused_step_leaves_no_state_behind(tmp_path):
+    model, optimizer, step, args = small(torch.optim.Adam)
+    before = [p.detach().clone() for p in model.parameters()]
+
+    def in_python_too(x, y):
+        loss = step(x, y)
+        return torch.linalg.svdvals(x).sum() + loss
+
+    with pytest.raises(RuntimeError, match="svdvals"):
+        torch.export.c(in_python_too, args, tmp_path / "model.c")
+    assert not optimizer.state and not list(tmp_path.iterdir())
+    assert all(torch.equal(p, b) for p, b in zip(model.parameters(), before, strict=True))
+
+
 def test_weights_in_a_file_of_their_own(tmp_path):
     _, _, step, args = small()
     torch.export.c(step, args, tmp_path / "model.c", weights=tmp_path / "model.bin")

@@ -12,13 +12,13 @@ import numpy as np
 
 from ...autograd.grad_mode import no_grad
 from ...compiler import compile
-from ...compiler.program.steps import UpdateStep
 from ...compiler.run.function import Compiled
 from ...core.base import TensorBase
 from ...core.strides import memory
 from ...kernels.cpu import KERNELS
 from ...nn.modules.module import Module
 from ...ops.draws.generators import default_generator
+from ...optim.optimizer import Optimizer
 from .page import page
 from .program import Printed, Refused
 
@@ -29,8 +29,10 @@ class Before:
     """All tensors as they are before the calls that are recorded; afterwards they are so again."""
 
     def __init__(self) -> None:
-        tensors = [t for t in gc.get_objects() if isinstance(t, TensorBase) and not t._special]
-        self.tensors = tensors
+        objects = gc.get_objects()
+        tensors = [t for t in objects if isinstance(t, TensorBase) and not t._special]
+        optimizers = [o for o in objects if isinstance(o, Optimizer)]
+        self.states = [(o, {p: dict(own) for p, own in o.state.items()}) for o in optimizers]
         self.gradients = [(t, t._gradient) for t in tensors]
         owners = {id(memory(t._array)): memory(t._array) for t in tensors}
         for _, g in self.gradients:
@@ -55,16 +57,18 @@ class Before:
         array = update.done.owns[0][update.done.rule.scalars[0]]._array
         return float(self.array(memory(array)).reshape(-1)[0])
 
-    def restore(self, optimizers: list[Any]) -> None:
+    def restore(self) -> None:
         for owner, copy in self.copies.values():
             if owner.flags.writeable:
                 owner[...] = copy
         for t, g in self.gradients:
             t._gradient = g
-        for optimizer in optimizers:
+        for optimizer, states in self.states:
             for p in list(optimizer.state):
-                if any([id(t) not in self.known for t in tensors_of(optimizer.state[p])]):
+                if p not in states:
                     del optimizer.state[p]
+                elif optimizer.state[p].keys() != states[p].keys():
+                    optimizer.state[p] = states[p]
         default_generator.set_state(self.random)
 
 
@@ -88,32 +92,28 @@ def c(
     `NAME_get_parameters(to)` and `NAME_set_parameters(from)`. Parameters start with their present
     values; with `weights`, a path, these are written to that file, which `NAME_load(path)` reads.
     All tensors have their values back afterwards. What cannot be printed is refused with its line,
-    and nothing is written. Returns sizes in bytes.
+    and nothing is written. Returns sizes in bytes::
 
-    >>> import tempfile, pathlib
-    >>> model = torch.nn.Linear(2, 1).eval()
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "model.c"
-    >>> sizes = torch.export.c(model, (torch.ones(1, 2),), file)
-    >>> "float model_predict(const float *" in file.read_text()
-    True
+        torch.export.c(model.eval(), (x,), "model.c")  # model_predict(const float *x, float *out)
+
+    >>> torch.export.c(torch.nn.Dropout(), (torch.ones(2),), "model.c")
+    Traceback (most recent call last):
+    RuntimeError: export.c: the module is in training mode; call model.eval() first.
     """
-    if KERNELS is None:
-        raise RuntimeError("export.c needs the kernels in C, which this build of tapegrad has not")
     path = Path(path)
     name = name or re.sub(r"\W+", "_", path.stem)
     if not name.isidentifier():
         raise ValueError(f"export.c: {name!r} is no identifier of C; give a `name`")
     origin, function = given(step)
+    if KERNELS is None:
+        raise RuntimeError("export.c needs the kernels in C, which this build of tapegrad has not")
     before = Before()
-    optimizers: list[Any] = []
     try:
         compiled, recording = recorded(function, example_args)
-        steps = [run.__self__ for run in recording.run_steps]
-        optimizers = [s.args[0] for s in steps if isinstance(s, UpdateStep)]
         printed = Printed(compiled, recording, before)
         text, kept = page(printed, name, origin, str(weights or ""))
     finally:
-        before.restore(optimizers)
+        before.restore()
     path.write_text(text)
     if weights:
         Path(weights).write_bytes(b"".join([p.initial.tobytes(order="K") for p in kept]))
@@ -132,7 +132,7 @@ def given(step: Any) -> tuple[str, Callable[..., Any]]:
         return step.__name__, step.function
     if isinstance(step, Module):
         if step.training:
-            raise Refused("export.c: the module is in training mode; call model.eval() first.")
+            raise RuntimeError("export.c: the module is in training mode; call model.eval() first.")
 
         def predict(x: Any) -> Any:
             with no_grad():
