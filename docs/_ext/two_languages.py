@@ -48,6 +48,7 @@ MENU = {
     "GPUs": "GPU",
     "Performance": "性能",
     "Compiled training steps": "编译训练步骤",
+    "A step as a C file": "训练步骤导出为 C 文件",
     "Higher derivatives": "高阶导数",
     "Sparse derivatives": "稀疏导数",
     "Solutions of equations": "方程的解",

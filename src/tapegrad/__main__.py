@@ -1,5 +1,5 @@
 """The command ``tapegrad``, also ``python -m tapegrad``: demo, run, torchrun, check, doctor, graph,
-record, compare, replay-op, explain, info."""
+record, compare, replay-op, fingerprint, export-c, explain, info."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 RUN_USAGE = "tapegrad run [-h] (SCRIPT | -m MODULE | -) [ARG ...]"
 COMMANDS = (
     *("demo", "run", "torchrun", "check", "doctor", "graph", "record", "compare", "replay-op"),
-    *("explain", "info"),
+    *("fingerprint", "export-c", "explain", "info"),
 )
-PROGRAMS = ("run", "doctor", "graph", "record")  # they run a program, and need one
+PROGRAMS = ("run", "doctor", "graph", "record", "fingerprint")  # they run a program, and need one
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,6 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_doctor(commands)
     _add_graph(commands)
     _add_runs(commands)
+    _add_fingerprint(commands)
+    _add_export_c(commands)
     explain = commands.add_parser(
         "explain",
         help="the page about an error or a finding of the doctor, by its id",
@@ -144,6 +146,39 @@ def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     add_commands(commands)
 
 
+def _add_fingerprint(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "fingerprint",
+        usage="tapegrad fingerprint [-h] (SCRIPT | -m MODULE) [ARG ...]",
+        help="run a training script and print a hash of the parameters after each step",
+        description="Run a program like `run`, print a hash of the bits of all parameters after "
+        "each step of an optimizer, and one of all these at the end: two runs with equal hashes "
+        "did the same to the bit.",
+        epilog="Example: tapegrad fingerprint train.py. The exit status is the program's own.",
+    )
+    _add_program(command, "a file, a folder, or - for stdin")
+
+
+def _add_export_c(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    export = commands.add_parser(
+        "export-c",
+        help="a training step or a model of a script as one file in C11",
+        description="Run a script as a module (not as __main__), record one of its functions or "
+        "modules on example arguments, and print it as a C file that allocates nothing.",
+        epilog="Example: tapegrad export-c train.py --step step --args example_args -o model.c",
+    )
+    export.add_argument("script", metavar="SCRIPT", help="a Python file")
+    export.add_argument("--step", default="step", metavar="NAME", help="what to export (step)")
+    export.add_argument(
+        "--args",
+        default="example_args",
+        metavar="NAME",
+        help="the tuple of its arguments (example_args)",
+    )
+    export.add_argument("-o", "--output", default="model.c", metavar="FILE", help="(model.c)")
+    export.add_argument("--weights", metavar="FILE", help="write the weights into a file apart")
+
+
 def _run(args: Sequence[str]) -> int:
     from tapegrad.compat import run
 
@@ -191,6 +226,10 @@ def _main(args: list[str]) -> int:
         from tapegrad.diagnose._runs import cli as runs_cli
 
         return runs_cli.record_main(args[1:])
+    if len(args) > 1 and args[0] == "fingerprint" and args[1] not in ("-h", "--help"):
+        from tapegrad.diagnose import _fingerprint
+
+        return _fingerprint.main(args[1:])
     if args[:1] == ["torchrun"]:
         from tapegrad.distributed import run as launcher
 
@@ -225,6 +264,12 @@ def _main(args: list[str]) -> int:
         from tapegrad.diagnose._runs import cli as runs_cli
 
         return runs_cli.replay_main(options.file)
+    if options.command == "export-c":
+        from tapegrad.compat import alias
+        from tapegrad.export.to_c import cli as export_cli
+
+        alias.install()  # the script may say `import torch`
+        return export_cli.main(options)
     if options.command == "demo":
         from tapegrad.diagnose import demo
 

@@ -13,6 +13,7 @@ _HOMES: dict[str, str] = {
     "distributed": "_ranks",
     "doctor": "_doctor.doctor",
     "explain": "_explain",
+    "fingerprint": "_fingerprint",
     "first_nonfinite": "_runs.nonfinite",
     "gradient_flow": "flow",
     "graph": "_graph.picture",

@@ -2,6 +2,8 @@
 
 The module runs once on an example, and the ops that run, below autograd, are the graph. Sizes are
 those of the example: where they change, export once for each, or use `torch.onnx.export`.
+
+Ours alone is `export.c`: a training step, or a model, as one file in C11.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from .graph_signature import (
     OutputSpec,
     TensorArgument,
 )
+from .to_c import c
 
 __all__ = [
     "Dim",
     "ExportGraphSignature",
     "ExportedProgram",
+    "c",
     "dims",
     "export",
     "load",

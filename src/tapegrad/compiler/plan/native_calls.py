@@ -523,8 +523,12 @@ class Segment:
 
     name = "kernels"
 
-    def __init__(self, steps: list[Any], is_needed: Any, shared: Shared) -> None:
+    def __init__(self, steps: list[Any], is_needed: Any, shared: Shared, first: int = 0) -> None:
+        numbers = {id(step): first + i for i, step in enumerate(steps)}
         parts = fused(steps, is_needed, shared)
+        # The steps of the recording that each part does, by number, one part after the other.
+        self.sources = packed("l", [numbers[id(step)] for _, some in parts for step in some])
+        self.source_ends = packed("l", itertools.accumulate([len(some) for _, some in parts]))
         self.count = len(steps)
         cells = {id(step.cell): step.cell for step in steps if step.cell is not None}
         counts = Counter([id(step.cell) for step in steps if step.cell is not None])
@@ -601,12 +605,12 @@ def in_segments(
     is_needed = Readers(steps, results)
     found: list[Any] = []
     together: list[Any] = []
-    for step in [*steps, None]:
+    for i, step in enumerate([*steps, None]):
         if step is not None and step.is_taped:
             together.append(step)
             continue
         if together:
-            found.append(Segment(together, is_needed, shared))
+            found.append(Segment(together, is_needed, shared, i - len(together)))
             together = []
         if step is not None:
             found.append(step)

@@ -35,7 +35,12 @@ def blas_function(name: str) -> Any:
 
 
 def connect() -> bool:
-    """Tell the kernels where the functions are; False where there are none with 64-bit integers."""
+    """Tell the kernels where the functions are; False where there are none with 64-bit integers.
+
+    With TAPEGRAD_BLAS=0 they are not told: all products of the kernels are their own, in one order.
+    """
+    if os.environ.get("TAPEGRAD_BLAS") == "0":
+        return True
     found: list[Any] = []
     for name in ("sgemm", "dgemm"):
         found.append(getattr(blas_library(), f"scipy_cblas_{name}64_", None))

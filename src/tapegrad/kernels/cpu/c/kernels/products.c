@@ -176,6 +176,22 @@ static int compute(void *context) {
     return 1;
 }
 
+/* addresses: a, b, the row that is added, out; sizes: m, n, k, steps of a down and to the right, those
+   of b, of out down, how many products, steps in bytes between them, whether gemm.c computes it. */
+PyObject *tg_describe_product(tg_again function, const void *context) {
+    const whole *w = context;
+    const product *p = &w->p;
+    if (function != compute)
+        return NULL;
+    const int turn_a = p->a.turn != AS_IS, turn_b = p->b.turn != AS_IS;
+    const int64_t addresses[] = {(intptr_t)p->a.data, (intptr_t)p->b.data, (intptr_t)w->row,
+                                 (intptr_t)p->out};
+    const int64_t sizes[] = {p->m, p->n, p->k, turn_a ? 1 : p->a.step, turn_a ? p->a.step : 1,
+                             turn_b ? 1 : p->b.step, turn_b ? p->b.step : 1, p->ldc, w->stack,
+                             p->batch[0], p->batch[1], p->batch[2], is_ours(p)};
+    return tg_described(p->wide ? "product_f64" : "product_f32", addresses, 4, sizes, 13, NULL, 0);
+}
+
 /* ------------------------------------------------------------------ for Python */
 
 /* The layout of the last two dimensions; 0: BLAS cannot read it. */

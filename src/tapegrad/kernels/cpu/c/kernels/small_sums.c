@@ -80,12 +80,15 @@ typedef struct {
     int wide;
 } leading;
 
+/* Rows of a block. */
+static int64_t height_of(const leading *g) {
+    const int64_t height = (g->rows + BLOCKS - 1) / BLOCKS, least = 16384 / g->columns + 1;
+    return height < least ? least : height;
+}
+
 static int add_rows(void *context) {
     const leading *g = context;
-    int64_t height = (g->rows + BLOCKS - 1) / BLOCKS;
-    const int64_t least = 16384 / g->columns + 1;
-    if (height < least)
-        height = least;
+    const int64_t height = height_of(g);
     const int64_t blocks = (g->rows + height - 1) / height;
     void *room = NULL;
     if (blocks > 1) {
@@ -102,6 +105,25 @@ static int add_rows(void *context) {
         tg_sum_columns_f32(pointers, sizes, numbers);
     tg_scratch_back(room);
     return 1;
+}
+
+/* Of a few numbers: x, out; how many. Of columns: as tg_sum_columns is given them, except that the
+   room for its parts is not among them. */
+PyObject *tg_describe_small_sum(tg_again function, const void *context) {
+    if (function == add_up) {
+        const given *g = context;
+        const int64_t addresses[] = {(intptr_t)g->x, (intptr_t)g->out}, sizes[] = {g->n};
+        return tg_described(g->wide ? "sum_few_f64" : "sum_few_f32", addresses, 2, sizes, 1, NULL, 0);
+    }
+    if (function == add_rows) {
+        const leading *g = context;
+        const int64_t addresses[] = {(intptr_t)g->x, (intptr_t)g->out, 0};
+        const int64_t sizes[] = {1, g->rows, g->columns, height_of(g)};
+        const double divisor = 1;
+        return tg_described(g->wide ? "sum_columns_f64" : "sum_columns_f32", addresses, 3, sizes, 4,
+                            &divisor, 1);
+    }
+    return NULL;
 }
 
 /* sum_to(x, shape): x summed over leading dimensions that `shape` has not; None: not for this. */

@@ -931,6 +931,11 @@ PyTypeObject tg_gradients_type = {
 
 /* What a tape has of a call of the machine, to be joined with others (compiler/plan/fusion.py):
    (program, sizes, operands), an operand being (kind, address, number, steps in bytes). */
+/* What a program was made from, a borrowed reference. */
+PyObject *tg_said(const tg_program *program) {
+    return ((const Program *)(const void *)((const char *)program - offsetof(Program, program)))->said;
+}
+
 PyObject *tg_describe_machine(tg_again function, const void *context) {
     given full;
     const given *g = context;
@@ -940,8 +945,6 @@ PyObject *tg_describe_machine(tg_again function, const void *context) {
     } else if (function != again) {
         Py_RETURN_NONE;
     }
-    const Program *owner =
-        (const Program *)(const void *)((const char *)g->program - offsetof(Program, program));
     const int all = g->program->inputs + g->program->outputs;
     PyObject *sizes = PyTuple_New(g->dims), *operands = PyTuple_New(all);
     for (int d = 0; sizes && d < g->dims; d++)
@@ -961,7 +964,7 @@ PyObject *tg_describe_machine(tg_again function, const void *context) {
         Py_XDECREF(operands);
         return NULL;
     }
-    return Py_BuildValue("(ONN)", owner->said, sizes, operands);
+    return Py_BuildValue("(ONN)", tg_said(g->program), sizes, operands);
 }
 
 const tg_program *tg_read_machine(tg_again function, const void *context,

@@ -90,6 +90,32 @@ static int again(void *context) {
     return 1;
 }
 
+/* ("sum_of", …, program): addresses: sums, parts, operands; sizes: which operand is added up, whether
+   it is kept, rows, width, length of a piece, then kind and step of each operand; numbers: what sums
+   are divided by, and the operands that are numbers. */
+PyObject *tg_describe_summed(tg_again function, const void *context) {
+    const summed *s = context;
+    if (function != again)
+        return NULL;
+    const int all = s->program->inputs + s->program->outputs;
+    int64_t addresses[2 + TG_MOST_OPERANDS] = {(intptr_t)s->sums, (intptr_t)s->parts};
+    int64_t sizes[5 + 2 * TG_MOST_OPERANDS] = {s->out, s->is_kept, s->rows, s->width, s->length};
+    double numbers[1 + TG_MOST_OPERANDS] = {s->divisor};
+    for (int k = 0; k < all; k++) {
+        const tg_operand *x = &s->operands[k];
+        addresses[2 + k] = (intptr_t)x->data;
+        sizes[5 + 2 * k] = x->kind;
+        sizes[6 + 2 * k] = x->stride[0];
+        numbers[1 + k] = x->data ? 0.0 : x->number;
+    }
+    PyObject *made = tg_described("sum_of", addresses, 2 + all, sizes, 5 + 2 * all, numbers, 1 + all);
+    PyObject *said = made ? Py_BuildValue("(O)", tg_said(s->program)) : NULL;
+    PyObject *whole = said ? PySequence_Concat(made, said) : NULL;
+    Py_XDECREF(made);
+    Py_XDECREF(said);
+    return whole;
+}
+
 /* The step of an operand if all elements are in a row: 0 if it is one number everywhere; -1 if they
    are not. */
 static int64_t step_of(const tg_operand *x, int dims, const int64_t *size) {

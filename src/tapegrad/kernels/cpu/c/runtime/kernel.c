@@ -202,16 +202,27 @@ static PyTypeObject kernel_type = {
     .tp_vectorcall_offset = offsetof(Kernel, vectorcall),
 };
 
+static const struct {
+    const char *name;
+    tg_kernel function;
+} table[] = {
+#define X(name) {#name, tg_##name},
+    TG_KERNELS(X)
+#undef X
+};
+
+PyObject *tg_describe_kernel(tg_again function, const void *context) {
+    const given *g = context;
+    for (size_t i = 0; function == again && i < sizeof table / sizeof *table; i++)
+        if (table[i].function == g->function)
+            return tg_described(table[i].name, (const int64_t *)(const void *)g->pointers,
+                                MOST_ARGUMENTS, g->sizes, MOST_ARGUMENTS, g->numbers,
+                                MOST_ARGUMENTS);
+    return NULL;
+}
+
 /* A dict of all kernels, by name. */
 PyObject *tg_all_kernels(void) {
-    static const struct {
-        const char *name;
-        tg_kernel function;
-    } table[] = {
-#define X(name) {#name, tg_##name},
-        TG_KERNELS(X)
-#undef X
-    };
     if (PyType_Ready(&kernel_type) < 0)
         return NULL;
     PyObject *all = PyDict_New();

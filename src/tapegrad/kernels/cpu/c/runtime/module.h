@@ -38,6 +38,17 @@ const tg_program *tg_read_machine(tg_again function, const void *context,
                                   int *dims, const int64_t **size);
 tg_kernel tg_read_kernel(tg_again function, const void *context, void *const **pointers,
                          const int64_t **sizes, const double **numbers);
+/* Calls of a tape for those who print them, (name, addresses, sizes, numbers); NULL: it is another
+   call, or there is an exception. */
+PyObject *tg_described(const char *name, const int64_t *addresses, int a, const int64_t *sizes, int n,
+                       const double *numbers, int x);
+PyObject *tg_describe_kernel(tg_again function, const void *context);
+PyObject *tg_describe_product(tg_again function, const void *context);
+PyObject *tg_describe_copy(tg_again function, const void *context);
+PyObject *tg_describe_clear(tg_again function, const void *context);
+PyObject *tg_describe_small_sum(tg_again function, const void *context);
+PyObject *tg_describe_summed(tg_again function, const void *context);
+PyObject *tg_said(const tg_program *program);
 PyObject *tg_has_tape(PyObject *self, PyObject *unused);
 PyObject *tg_tape_begin(PyObject *self, PyObject *unused);
 PyObject *tg_tape_end(PyObject *self, PyObject *unused);

@@ -218,6 +218,22 @@ static int run(PyArrayObject *to, PyArrayObject *from) {
     Py_END_ALLOW_THREADS return 0;
 }
 
+/* addresses: to, from (0: zeros); sizes: bytes of an element, then size, steps of both for each
+   dimension. */
+PyObject *tg_describe_copy(tg_again function, const void *context) {
+    const copy *c = context;
+    if (function != again)
+        return NULL;
+    const int64_t addresses[] = {(intptr_t)c->to, (intptr_t)c->from};
+    int64_t sizes[1 + 3 * MOST_DIMS] = {c->bytes};
+    for (int d = 0; d < c->dims; d++) {
+        sizes[1 + 3 * d] = c->size[d];
+        sizes[2 + 3 * d] = c->to_step[d];
+        sizes[3 + 3 * d] = c->from_step[d];
+    }
+    return tg_described("copy", addresses, 2, sizes, 1 + 3 * c->dims, NULL, 0);
+}
+
 /* copied(x): a new array in C order. */
 PyObject *tg_copied(PyObject *self, PyObject *x) {
     (void)self;

@@ -254,6 +254,43 @@ static PyObject *machine(PyObject *o, PyObject *number) {
     return tg_describe_machine(self->entries[i].again, self->entries[i].context);
 }
 
+static PyObject *list_of(const int64_t *values, int count) {
+    PyObject *made = PyTuple_New(count);
+    for (int i = 0; made && i < count; i++)
+        PyTuple_SET_ITEM(made, i, PyLong_FromLongLong(values[i]));
+    return made;
+}
+
+PyObject *tg_described(const char *name, const int64_t *addresses, int a, const int64_t *sizes, int n,
+                       const double *numbers, int x) {
+    PyObject *given = PyTuple_New(x);
+    for (int i = 0; given && i < x; i++)
+        PyTuple_SET_ITEM(given, i, PyFloat_FromDouble(numbers[i]));
+    return Py_BuildValue("(sNNN)", name, list_of(addresses, a), list_of(sizes, n), given);
+}
+
+static PyObject *describe_check(tg_again function, const void *context) {
+    return function == is_zero ? tg_described("check", context, 1, NULL, 0, NULL, 0) : NULL;
+}
+
+/* tape.described(i): (name, addresses, sizes, numbers) of call i, whose meaning the name says (for
+   kernels it is that of kernels.h); None for calls of the vector machine, and what nobody prints. */
+static PyObject *described(PyObject *o, PyObject *number) {
+    static PyObject *(*const all[])(tg_again, const void *) = {
+        tg_describe_kernel, tg_describe_product,   tg_describe_copy, tg_describe_clear,
+        describe_check,     tg_describe_small_sum, tg_describe_summed};
+    Tape *self = (Tape *)o;
+    Py_ssize_t i = PyLong_AsSsize_t(number);
+    if (i < 0 || i >= self->count)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "there is no call %zd", i);
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        PyObject *found = all[k](self->entries[i].again, self->entries[i].context);
+        if (found || PyErr_Occurred())
+            return found;
+    }
+    Py_RETURN_NONE;
+}
+
 /* tape.knows_zeros(array): copies of an array that always holds zeros need not read it, nor need
    there be a copy where the next call clears its result itself. */
 static PyObject *knows_zeros(PyObject *o, PyObject *array) {
@@ -382,6 +419,7 @@ static PyMethodDef methods[] = {
     {"move", move, METH_VARARGS, "move(ranges, kept): pointers into them moved on"},
     {"move_to", move_to, METH_VARARGS, "move_to(place, array, begin, end): pointers into one piece"},
     {"knows_zeros", knows_zeros, METH_O, "copies of this array are copies of zeros"},
+    {"described", described, METH_O, "what a call of another kernel is given, or None"},
     {"machine", machine, METH_O, "what the vector machine does in a call, or None"},
     {NULL, NULL, 0, NULL},
 };

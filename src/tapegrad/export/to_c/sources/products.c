@@ -1,0 +1,43 @@
+/*@ product_real */
+/* out = a @ b, plus `row` or nothing: sums go along k, in parts of at most 512, by one fused
+   multiply-add after the other. Steps of a and b are down and to the right. */
+enum { HIGH_real = 8, WIDE_real = 32 };
+static void product_real(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_down,
+                         int64_t a_right, const real *b, int64_t b_down, int64_t b_right,
+                         const real *row, real *out, int64_t out_down) {
+    static real panel[512 * WIDE_real]; /* columns of b, in the order in which they are read */
+    const int64_t parts = (k + 511) / 512, most = (k + parts - 1) / parts;
+    for (int64_t start = 0; start < k; start += most) {
+        const int64_t deep = k - start < most ? k - start : most;
+        for (int64_t left = 0; left < n; left += WIDE_real) {
+            const int64_t width = n - left < WIDE_real ? n - left : WIDE_real;
+            const real *from = b + start * b_down + left * b_right;
+            const int in_place = b_right == 1 && width == WIDE_real;
+            const real *columns = in_place ? from : panel;
+            const int64_t apart = in_place ? b_down : WIDE_real;
+            if (width < WIDE_real)
+                memset(panel, 0, sizeof(real) * (size_t)(deep * WIDE_real));
+            for (int64_t j = 0; !in_place && j < width; j++)
+                for (int64_t i = 0; i < deep; i++)
+                    panel[i * WIDE_real + j] = from[i * b_down + j * b_right];
+            for (int64_t top = 0; top < m; top += HIGH_real) {
+                const int64_t high = m - top < HIGH_real ? m - top : HIGH_real;
+                const real *x[HIGH_real];
+                real sum[HIGH_real][WIDE_real] = {{0}};
+                for (int r = 0; r < HIGH_real; r++) /* rows that are not there are the last one */
+                    x[r] = a + (top + (r < high ? r : high - 1)) * a_down + start * a_right;
+                for (int64_t i = 0; i < deep; i++)
+                    for (int r = 0; r < HIGH_real; r++) {
+                        const real factor = x[r][i * a_right];
+                        for (int j = 0; j < WIDE_real; j++)
+                            sum[r][j] = FMA(factor, columns[i * apart + j], sum[r][j]);
+                    }
+                for (int64_t r = 0; r < high; r++) {
+                    real *to = out + (top + r) * out_down + left;
+                    for (int64_t j = 0; j < width; j++)
+                        to[j] = sum[r][j] + (start ? to[j] : row ? row[left + j] : 0);
+                }
+            }
+        }
+    }
+}
