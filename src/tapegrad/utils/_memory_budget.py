@@ -30,8 +30,9 @@ from ..core.node import Packed
 from ..core.strides import address, memory
 from ..core.warned import warn
 
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-UNITS |= {f"{unit}i": 1024 ** (i + 1) for i, unit in enumerate("kmgt")}
+UNITS = {"": 1}
+for power, unit in enumerate("kmgt", 1):
+    UNITS |= {unit: 1000**power, f"{unit}i": 1024**power}
 SIZE = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kmgt]?i?)b?")
 MOST_SITES = 64
 # The sizes of the values that the last block of a `with` statement made, by its code and place:
@@ -113,11 +114,11 @@ class Value:
 class Saved:
     """Takes the place of a saved array in a node: a value, and where the array is in it."""
 
-    __slots__ = ("value", "view")
+    __slots__ = ("part", "value")
 
-    def __init__(self, value: Value, view: Any) -> None:
+    def __init__(self, value: Value, part: Any) -> None:
         self.value = value
-        self.view = view
+        self.part = part
         value.handles += 1
 
     def __del__(self) -> None:
@@ -132,7 +133,7 @@ class Saved:
 
     @property
     def _array(self) -> Any:
-        return seen(self.value.budget.fetch(self.value), self.view)
+        return seen(self.value.budget.fetch(self.value), self.part)
 
 
 def unpack(saved: Saved) -> Any:
