@@ -21,7 +21,7 @@ class Shampoo(Optimizer):
     of matrices are taken every `frequency` steps, in double precision.
 
     >>> p = nn.Parameter(tensor([3.0, 4.0]))
-    >>> optimizer = optim.extra.Shampoo([p], lr=1.0, eps=1e-12)
+    >>> optimizer = optim.extra.Shampoo([p], lr=1.0)
     >>> (p * p).sum().div(2).backward()
     >>> optimizer.step()  # the first step of a vector has the length lr
     >>> p
@@ -92,7 +92,9 @@ class Shampoo(Optimizer):
             else:
                 matrix.lerp_(new, 1 - beta2)
             if state["step"] % group["frequency"] == 0:
-                state[f"root_{d}"] = inverse_root(matrix, 2 * len(dims), group["eps"])
+                # A sum is at least what it began with, but an average forgets that.
+                least = group["eps"] * (1 if beta2 == 1 else 1e-3)
+                state[f"root_{d}"] = inverse_root(matrix, 2 * len(dims), least)
             out = multiplied(out, state[f"root_{d}"], d)
         state["step"] += 1
         out = out.reshape(p_shape)
@@ -104,8 +106,12 @@ class Shampoo(Optimizer):
         p.add_(out, alpha=-group["lr"])
 
 
-def inverse_root(matrix: Any, root: int, eps: float) -> Any:
-    """A symmetric matrix to the power -1/root; eigenvalues are at least `eps`, up to rounding."""
+def inverse_root(matrix: Any, root: int, least: float) -> Any:
+    """A symmetric matrix to the power -1/root, with eigenvalues of at least `least`.
+
+    Eigenvalues below the rounding errors of the matrix would turn these into large steps.
+    """
     values, vectors = tg.linalg.eigh(matrix.double())
-    powers = values.clamp(min=eps * 1e-3) ** (-1 / root)
+    noise = tg.finfo(matrix.dtype).eps * values[-1].item()
+    powers = values.clamp(min=max(least, noise)) ** (-1 / root)
     return ((vectors * powers) @ vectors.mT).to(matrix.dtype)

@@ -22,7 +22,7 @@ class SOAP(Optimizer):
     Dimensions of more than `max_dim` entries are not turned, vectors only with `precondition_1d`.
 
     >>> p = nn.Parameter(tensor([[1.0, 2.0], [3.0, 4.0]]))
-    >>> optimizer = optim.extra.SOAP([p], lr=0.1, weight_decay=0.0)
+    >>> optimizer = optim.extra.SOAP([p], lr=0.2)
     >>> for step in range(30):
     ...     optimizer.zero_grad()
     ...     loss = (p * p).sum()
