@@ -256,6 +256,27 @@ def test_directions_and_chunks():
     close(func.divergence(lambda x: x.exp(), directions=2)(x), x.exp().sum())
 
 
+def test_stochastic_taylor_estimates_of_a_biharmonic():
+    x = f64(0.5, -1.0, 2.0)
+    f = lambda x: (x.sin() * x.roll(1)).exp().sum()  # noqa: E731
+    rows = torch.randn(4, 3, dtype=torch.float64)
+    want = 0.0
+    for row in rows:
+        along = lambda s, row=row: f(x + s * row)  # noqa: E731
+        for _ in range(4):
+            along = func.grad(along)
+        want += along(f64(0.0).squeeze()) / 12
+    close(func.biharmonic(f, directions=rows)(x), want)
+    torch.manual_seed(0)
+    # Each direction gives 8 |v|^4: 120 in the mean, with a standard deviation of 8 * 720 ** 0.5.
+    found = func.biharmonic(lambda x: (x @ x) ** 2, directions=4000)(x)
+    assert abs(found.item() - 120) < 4 * 8 * (720 / 4000) ** 0.5
+    with pytest.raises(ValueError, match="positive int or a tensor"):
+        func.biharmonic(f, directions=0)(x)
+    with pytest.raises(ValueError, match="must have the shape"):
+        func.biharmonic(f, directions=x)(x)
+
+
 def test_divergence():
     x = f64(0.5, -1.0, 2.0)
     f = lambda x: x.roll(1) * x**2  # noqa: E731

@@ -40,6 +40,7 @@ SPACES = {
     "nn.attention": "which kernel attention takes",
     "nn.attention.flex_attention": "attention with scores and masks of your own",
     "optim": "optimizers",
+    "optim.extra": "optimizers that PyTorch does not have",
     "optim.lr_scheduler": "learning rates over time",
     "optim.swa_utils": "averages of weights",
     "utils.data": "data sets, samplers, loaders",

@@ -52,6 +52,8 @@ def write(
             return target
     if not isinstance(target, TensorBase):
         raise errors.must_be_tensor(op.name + "_", "input", 1, target)
+    if STATE.modes_on and MODES.budget is not None:
+        MODES.budget.before_write(target)
     if BATCHES and batched.has_batched(tensors):
         return batched.write(op, tensors, attrs, watch)
     if TANGENTS and dual.has_dual(tensors):
@@ -325,6 +327,8 @@ def overwrite(
     """
     if not (STATE.modes_on or BATCHES or TANGENTS) and overwrite_plain(target, value, name):
         return target
+    if STATE.modes_on and MODES.budget is not None:
+        MODES.budget.before_write(target)
     if BATCHES and batched.is_batched(target):
         overwrite(op, batched.batch_of(target).physical, value, name, shown)
         return target

@@ -55,7 +55,7 @@ def _store(changes: dict[str, Any]) -> dict[str, Any]:
     own |= changes
     grad, bare = MODES.grad, not (MODES.inference or MODES.below)
     own["records"] = grad and bare
-    bare = bare and not MODES.saved_hooks
+    bare = bare and not MODES.saved_hooks and MODES.budget is None
     plain = grad and bare
     casting = 1 if MODES.autocast is not None else 0
     on = 1 if casting or not plain else 0

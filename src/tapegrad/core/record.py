@@ -268,6 +268,8 @@ def record(
     else:  # inputs may be packed before outputs are saved
         node = lay_out(op, tensors, attrs, watch, mask, outs)
         save_outputs(node, op.plan(mask), results)
+        if MODES.budget is not None:
+            MODES.budget.recorded(op, tensors, attrs, node, outs)
     plain = op.plain_outs
     for i, r in enumerate(results):
         if i not in plain:

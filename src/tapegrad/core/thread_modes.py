@@ -43,6 +43,7 @@ class Modes(PerThread):
     saved_hooks_error: str | None = None  # set by disable_saved_tensors_hooks
     # The dtypes that autocast casts to on the CPU and on GPUs, None where it is off; None: off.
     autocast: Any = None
+    budget: Any = None  # utils.checkpoint.budget: drops saved values, computes them again
     subclasses_off: bool = False  # DisableTorchFunctionSubclass
     run: Any = None  # the backward pass that is going on in this thread
     threads: bool = True  # set_multithreading_enabled; one thread does all in any case

@@ -31,6 +31,7 @@ from ..core.is_array import is_array
 from ..core.node import Packed
 from ..core.op import Op
 from ..errors import evidence
+from ..utils._memory_budget import Saved
 from . import alive, words
 
 # What a node holds of its own; its edges lead to other nodes.
@@ -40,6 +41,7 @@ SHARED = (
     Node, Op, Cut, type, types.CodeType, types.FunctionType, types.ModuleType, weakref.ref,
     np.dtype, str, bool, type(None), type(...), types.BuiltinFunctionType, types.MethodType,
 )  # fmt: skip
+MUCH = 100 << 20  # saved bytes from which on a report says how to keep less
 SMALL = range(-5, 257)  # integers that Python keeps anyway
 # Before Python 3.13 `getsizeof` leaves out the attributes of instances of interpreted classes.
 APART = not COMPILED and sys.version_info < (3, 13)
@@ -89,6 +91,11 @@ class Memory:
             [size(self.overhead), f"in {words.counted(self.nodes, 'node')} of the graph itself"],
         ]
         lines += words.table(rows, right=[0])
+        if self.activations >= MUCH:
+            lines.append(
+                f'with utils.checkpoint.budget("{size(self.activations // 2)}"): around forward '
+                "and backward keeps half of that, and computes the rest again."
+            )
         if self.freed:
             lines.append("backward() has freed the saved values; the nodes live on with the loss.")
         others = [
@@ -279,7 +286,8 @@ def contents(node: Any, seen: set[int]) -> tuple[list[tuple[Any, int, Any]], int
             size += own_size(value) - sys.getsizeof(value)
             stack.append(value.writers)
         elif isinstance(value, Packed):
-            stack.append(value.value)
+            packed = value.value
+            stack.append(packed.kept if isinstance(packed, Saved) else packed)
         elif isinstance(value, Kept):
             stack.append(value.array)
         elif not isinstance(value, (int, float, complex, Stamped)):

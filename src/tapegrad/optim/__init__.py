@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from ..errors import no_such_name
@@ -46,4 +47,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "extra":  # ours: loaded when asked for
+        return importlib.import_module(".extra", __name__)
     raise no_such_name("torch.optim", name, lambda: __all__)

@@ -24,6 +24,7 @@ from ..core.per_thread import PerThread
 from ..core.warned import warn
 from ..ops.draws.twister import Stream
 from ._checkpoint_errors import CheckpointError, Mismatch, Seen
+from ._memory_budget import budget
 from ._selective_checkpoint import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,
@@ -39,6 +40,7 @@ __all__ = [
     "DefaultDeviceType",
     "GraphExecGroup",
     "SelectiveCheckpointContext",
+    "budget",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
