@@ -17,11 +17,13 @@ import re
 import sys
 import types
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 from arguments import HERE as OWN_MEANING
 from arguments import MEANING
 from examples import MARKS, example_of, said
+from signatures import own_signature
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "docs" / "reference"
@@ -194,9 +196,9 @@ def sections(prose: str) -> tuple[str, list[str], str]:
     return SECTION.sub("", prose).strip(), told, " ".join(found.get("Shape", "").split())
 
 
-def arguments(function: str, found: inspect.Signature | None) -> list[str]:
+def arguments(function: str, names: Iterable[str]) -> list[str]:
     last, lines = function.rpartition(".")[2], []
-    for name in found.parameters if found is not None else ():
+    for name in names:
         meaning = OWN_MEANING.get(f"{last}.{name}") or MEANING.get(name)
         if meaning:
             lines.append(f"- `{name}`: {meaning}")
@@ -305,6 +307,8 @@ def written_out(name: str, value: Any) -> inspect.Signature | None:
 def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     """One name of the reference."""
     found = written_out(name, value)
+    if kind == "method" and found is not None and next(iter(found.parameters), "") == "self":
+        found = found.replace(parameters=[*found.parameters.values()][1:])
     if inspect.isclass(value) and issubclass(value, (enum.Enum, BaseException)):
         found = None  # nobody makes one by calling it
     doc = inspect.getdoc(value) or ""
@@ -318,10 +322,12 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     examples = example_of(name, doc, examples)
     prose, told, shape = sections(prose)
     shown = signature_text(found) if found is not None and kind != "data" else ""
+    names: Iterable[str] = found.parameters if found is not None else ()
+    shown, names = own_signature(name) or (shown, names)
     lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), "", *source_link(name, value)]
     # Those that the docstring leaves out, because they mean the same everywhere.
     spoken = {word for line in told for word in re.findall(r"`(\w+)`(?=[,:])", line)}
-    told += [line for line in arguments(name, found) if line[3:].partition("`")[0] not in spoken]
+    told += [line for line in arguments(name, names) if line[3:].partition("`")[0] not in spoken]
     if shape:
         more = [f"**Shape**: {as_prose(shape).replace('->', '→')}", "", *more]
     if told:

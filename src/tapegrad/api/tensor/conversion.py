@@ -337,7 +337,9 @@ def type_text(value: Any) -> str:
 
 @api(function=False)
 def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """to(dtype or device or other, non_blocking=False, copy=False) -> Tensor: converted.
+    """to(device=None, dtype=None, copy=False) -> Tensor: in another dtype, on another device.
+
+    The tensor itself where nothing changes. Another tensor in the place of the dtype gives both.
 
     >>> tensor([1, 2]).to(float32)
     tensor([1., 2.])
