@@ -221,11 +221,11 @@ def explain_batch(error: Exception, batch: Any) -> None:
     error.args = (str(error).partition("\n")[0],)
     own = "write how they are joined: DataLoader(..., collate_fn=lambda batch: ...)"
     first = batch[0]
+    shapes = list(dict.fromkeys([tuple(each.shape) for each in batch if hasattr(each, "shape")]))
     if first is None:
         what = "the data set gave None for a sample"
         fixes = ["__getitem__ must return the sample on every path", own]
-    elif hasattr(first, "shape"):
-        shapes = list(dict.fromkeys([tuple(each.shape) for each in batch]))
+    elif len(shapes) > 1:
         what = f"a batch is one tensor, and its samples have shapes {shapes[0]} and {shapes[1]}"
         pad = "pad_sequence(batch, batch_first=True)"
         fixes = [
@@ -235,8 +235,7 @@ def explain_batch(error: Exception, batch: Any) -> None:
     else:
         what = f"a {type(first).__name__} is no number, tensor, array, or dict or list of these"
         fixes = ["return its tensors from __getitem__", own]
-    identity = "E09" if hasattr(first, "shape") else "E10"
-    attach(error, identity, what=what, causes=noticed(), fixes=fixes)
+    attach(error, "E09" if len(shapes) > 1 else "E10", what=what, causes=noticed(), fixes=fixes)
 
 
 def no_cuda(sentence: str, kind: type[Exception] = AssertionError) -> Exception:
