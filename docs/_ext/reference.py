@@ -481,7 +481,11 @@ TITLES = {
     "index": "Indexing",
     "linalg": "Matrices",
     "nn": "Layers as functions",
-    "random": "Random numbers",
+    "random": "Seeds and states of generators",
+    "draws": "Random numbers",
+    "fft": "Windows and spectra",
+    "special": "Special functions",
+    "api": "Exchange with other libraries",
     "other": "Types, modes and settings",
 }
 
@@ -579,20 +583,39 @@ def all_pages() -> dict[str, tuple[str, int]]:
     return pages
 
 
+# Names that most readers know, to tell what a page is about.
+FAMILIAR = """
+    shape grad dtype device zeros ones arange tensor new_zeros randn rand randint normal_ dropout
+    exp add where clamp abs relu softmax cross_entropy conv2d sum mean max sort cumsum reshape view
+    permute cat stack squeeze chunk index_select gather scatter_ masked_fill matmul einsum mm bmm
+    svd inverse det cholesky erf lgamma digamma median quantile histc bincount unique multinomial
+    bernoulli backward detach to numpy clone copy_ fill_ repeat roll flip tril save load no_grad
+    manual_seed set_num_threads fft view_copy expand_copy hann_window stft gradient cov corrcoef
+""".split()
+
+
+def familiar(text: str) -> str:
+    """Four of the names that a page has, the best known."""
+    here = re.findall(r"\{py:\w+\} torch\.(?:Tensor\.)?(\w+)", text)
+    known = [name for name in FAMILIAR if name in here] or here
+    return ", ".join([f"`{name}`" for name in known[:4]])
+
+
 def index(pages: dict[str, tuple[str, int]]) -> str:
     lines = ["# Reference", ""]
     lines += [
         "Every public name, with its arguments, what the blocks say about its gradient, and an",
-        "example that the tests run. In the examples the names of `torch` stand by themselves, as",
-        "after `from tapegrad import *`. Names that PyTorch has and tapegrad has not, with the",
-        "reason, are in [parity](../parity.md#names).",
+        "example that the tests run. Examples use the names of `torch` without `torch.`, as after",
+        "`from tapegrad import *`. Names that PyTorch has and tapegrad has not, with the reason, are",
+        "in [parity](../parity.md#names).",
         "",
-        "| Page | Names | |",
+        "| Page | Names | About |",
         "|---|---|---|",
     ]
     for page, (text, count) in pages.items():
         title = text.partition("\n")[0].removeprefix("# ")
-        lines.append(f"| [{title}]({page}.md) | {count or ''} | {SPACES.get(page, '')} |")
+        about = SPACES.get(page) or familiar(text) or "the class itself"
+        lines.append(f"| [{title}]({page}.md) | {count or ''} | {about} |")
     total = sum(count for _, count in pages.values())
     lines += ["", f"{total} names in all.", "", "```{toctree}", ":hidden:", "", *pages, "```", ""]
     return "\n".join(lines)
