@@ -606,7 +606,7 @@ def index(pages: dict[str, tuple[str, int]]) -> str:
     lines += [
         "Every public name, with its arguments, what the blocks say about its gradient, and an",
         "example that the tests run. Examples use the names of `torch` without `torch.`, as after",
-        "`from tapegrad import *`. Names that PyTorch has and tapegrad has not, with the reason, are",
+        "`from tapegrad import *`. Names that PyTorch has and tapegrad lacks, with the reason, are",
         "in [parity](../parity.md#names).",
         "",
         "| Page | Names | About |",

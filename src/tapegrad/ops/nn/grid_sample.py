@@ -493,7 +493,7 @@ CASES_3D = [Case(Draw(1, 2, 2, 3, 2), POINTS_3D, 0, 1, True)]
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    """grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners) -> Tensor:
+    """grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners) -> Tensor: like
     grid_sample, with the modes given as numbers.
 
     >>> grid_sampler(tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), zeros(1, 1, 1, 2), 0, 0, False)
