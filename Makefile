@@ -114,6 +114,7 @@ parity-page: $(VENV_PARITY)/.tools
 
 golden: $(VENV_PARITY)/.tools
 	$(VENV_PARITY)/bin/python tests/programs/record.py
+	$(VENV_PARITY)/bin/python tests/mistakes.py
 
 bench: $(VENV_PARITY)/.installed
 	$(VENV_PARITY)/bin/python benchmarks/run.py

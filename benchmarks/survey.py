@@ -335,7 +335,7 @@ def report(survey: Survey, worst: int) -> str:
     return "\n\n".join(parts)
 
 
-PAGE_HEAD = """# Survey
+PAGE_HEAD = """# Survey of every function
 
 Every function of the library against PyTorch {torch}, in one process, on one thread, in turns;
 the ratio is the least CPU time of a call by that of PyTorch, so that 1 is the same and 2 twice as
@@ -345,7 +345,8 @@ data loading from `benchmarks/survey_cases.py`. Results are compared while they 
 listed at the end as different are mostly indices of equal elements, signs that nobody fixes, and
 matrices that are nearly singular.
 
-What is behind is here too, the worst of it by name. The page is of {date}, from
+*Behind* is the share of calls that take longer than PyTorch's, *beyond 2* the number of those
+that take more than twice as long; the worst are listed by name. The page is of {date}, from
 {machine}, by `{command}`. {note}
 
 """

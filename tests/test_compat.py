@@ -568,6 +568,23 @@ def test_check_notices_methods_of_tensors_that_are_missing() -> None:
     assert not [name for name in check.absent_methods() if hasattr(tapegrad.Tensor, name)]
 
 
+def test_check_names_what_a_script_imports_and_is_not_installed(tmp_path: Path) -> None:
+    write(tmp_path, "helper.py", "")
+    source = """
+    import os, numpy, torch, helper
+    import no_such_package.part
+    try:
+        import no_such_option
+    except ImportError:
+        pass
+    def plot():
+        import no_such_plotter
+    """
+    write(tmp_path, "train.py", textwrap.dedent(source))
+    found = check.check_files([str(tmp_path / "train.py")])
+    assert [*found.uninstalled] == ["no_such_package"] and not found.missing
+
+
 def test_check_names_packages_that_are_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -973,7 +973,7 @@ def test_explain() -> None:
     text = tg.compile.explain(function)
     first, second = text.splitlines()[:2]
     assert first.startswith("step_of.<locals>.step: compiled as a whole, 1 recording")
-    assert "it has paid after about " in first or "replays are no faster" in first
+    assert "it pays off after about " in first or "replays are no faster" in first
     assert second.startswith("  (Tensor[5, 8], Tensor[5]), because")
     assert "replayed 5 times; recorded in " in text
     assert "SGD.step()" in text

@@ -157,6 +157,14 @@ def test_most_arguments_are_explained():
     assert "=..." not in "".join(p.partition("\n")[0] for _, p in reference_examples.every_entry())
 
 
+def test_signatures_say_how_it_is_called():
+    """`(*args, **kwargs)` only where arguments are handed on, or accepted and not used."""
+    heads = [part.partition("\n")[0] for _, part in reference_examples.every_entry()]
+    vague = [head for head in heads if re.search(r"\((self, )?\*args(, \*\*kwargs)?\)$", head)]
+    assert not [head for head in vague if re.search(r"(einsum|LSTM|GRU|RNN|to|device)\(", head)]
+    assert len(vague) < 25 and not [h for h in heads if "(self" in h and ".eig(" not in h]
+
+
 def test_every_name_gets_a_page_of_its_own(tmp_path):
     """What the site does to a rendered part of the reference: see docs/_ext/name_pages.py."""
     folder = tmp_path / "reference"
@@ -264,6 +272,26 @@ def test_operators_and_further_arguments_are_turned_round():
         ">>> tensor([2.0]).clip(-1, max=1).shape\n"
     )
     assert examples.turned_round("torch.Tensor.clamp_", {"clamp"}, given) is None
+
+
+def test_the_chinese_menu_has_no_page_twice():
+    menu = """<p class="caption" role="heading"><span class="caption-text">Learn</span></p>
+<ul>
+<li class="toctree-l1"><a class="reference internal" href="../start.html">Start</a></li>
+<li class="toctree-l1"><a class="reference internal" href="../learn/index.html">Autograd</a><ul>
+<li class="toctree-l2"><a class="reference internal" href="../learn/gradients.html">G</a></li>
+</ul>
+</li>
+<li class="toctree-l1"><a class="reference internal" href="../engine.html">Engine</a></li>
+</ul>
+<p class="caption" role="heading"><span class="caption-text">中文</span></p>
+<ul class="current">
+<li class="toctree-l1 current"><a class="current reference internal" href="#">中文首页</a></li>
+</ul>
+"""
+    left = pages.only_english(menu, {"zh/start", "zh/learn/index", "zh/index"})
+    assert re.findall(r'href="([^"]*)"', left) == ["../engine.html"]
+    assert left.count("<ul") == left.count("</ul>") == left.count("caption-text") == 1
 
 
 def test_every_page_of_the_menu_has_a_chinese_name():

@@ -546,6 +546,27 @@ HERE = {
     "logit_.eps": "the input is clamped to [eps, 1 - eps]",
     "CyclicLR.gamma": "what the amplitude is multiplied by at each step",
     "sym_ite.b": "the condition",
+    "einsum.equation": 'the subscripts of each operand and of the result: "ij,jk->ik"',
+    "einsum.operands": "a tensor for each group of subscripts before the arrow",
+    "Sequential.modules": "the modules, or one OrderedDict of them",
+    "device.type": '"cpu", "cuda" or "meta"',
+    "device.index": "which one of that kind; None is the current one",
+    "result_type.tensor1": "a tensor or a number",
+    "result_type.tensor2": "a tensor or a number",
+    "to.dtype": "the dtype to convert to; another tensor in its place gives dtype and device",
+    "to.device": "the device to move to",
+    "to.copy": "make a copy even where nothing changes",
+    "arange.end": "where it ends; this value is left out",
+    **{
+        f"{name}.{argument}": meaning
+        for name in ("rnn_tanh", "rnn_relu", "gru", "lstm")
+        for argument, meaning in {
+            "hx": "the state before the first step; of lstm a pair of tensors",
+            "params": "the weights of all layers, in the order of the layer's own",
+            "has_biases": "whether the weights have biases among them",
+            "train": "whether dropout is applied",
+        }.items()
+    },
     **{
         f"{name}.stride": "the distance in memory from one element to the next, per dimension"
         for name in ("as_strided", "as_strided_", "as_strided_scatter", "empty_strided")

@@ -17,7 +17,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, NamedTuple
 
 from tapegrad.errors import tracebacks
@@ -144,3 +144,20 @@ def pages_with_code() -> list[pathlib.Path]:
     """The pages of the site that have blocks to run."""
     found = sorted(DOCS.rglob("*.md"))
     return [path for path in found if FENCE.search(path.read_text(encoding="utf-8"))]
+
+
+LEADS_TO = re.compile(r'href="(?:\.\./)+((?!zh/)[^"#]+)\.html')  # from a page in zh/
+# A heading of the menu without entries.
+EMPTY = re.compile(r'<p class="caption"[^>]*>(?:(?!</p>).)*</p>\s*<ul[^>]*>\s*</ul>', re.DOTALL)
+
+
+def only_english(menu: str, known: Set[str]) -> str:
+    """The menu of a Chinese page without the entries of pages that exist in Chinese."""
+    first, *entries = re.split(r'(?=<li class="toctree-l1)', menu)
+    kept = [first]
+    for entry in entries:
+        found = LEADS_TO.search(entry)
+        page = found[1] if found else ""
+        end = entry.rindex("</li>") + len("</li>")
+        kept.append(entry[end:] if page == "" or f"zh/{page}" in known else entry)
+    return EMPTY.sub("", "".join(kept))

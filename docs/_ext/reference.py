@@ -17,11 +17,13 @@ import re
 import sys
 import types
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 from arguments import HERE as OWN_MEANING
 from arguments import MEANING
 from examples import MARKS, example_of, said
+from signatures import own_signature
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "docs" / "reference"
@@ -195,9 +197,9 @@ def sections(prose: str) -> tuple[str, list[str], str]:
     return SECTION.sub("", prose).strip(), told, " ".join(found.get("Shape", "").split())
 
 
-def arguments(function: str, found: inspect.Signature | None) -> list[str]:
+def arguments(function: str, names: Iterable[str]) -> list[str]:
     last, lines = function.rpartition(".")[2], []
-    for name in found.parameters if found is not None else ():
+    for name in names:
         meaning = OWN_MEANING.get(f"{last}.{name}") or MEANING.get(name)
         if meaning:
             lines.append(f"- `{name}`: {meaning}")
@@ -306,6 +308,8 @@ def written_out(name: str, value: Any) -> inspect.Signature | None:
 def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     """One name of the reference."""
     found = written_out(name, value)
+    if kind == "method" and found is not None and next(iter(found.parameters), "") == "self":
+        found = found.replace(parameters=[*found.parameters.values()][1:])
     if inspect.isclass(value) and issubclass(value, (enum.Enum, BaseException)):
         found = None  # nobody makes one by calling it
     doc = inspect.getdoc(value) or ""
@@ -319,10 +323,12 @@ def entry(kind: str, name: str, value: Any, more: list[str]) -> str:
     examples = example_of(name, doc, examples)
     prose, told, shape = sections(prose)
     shown = signature_text(found) if found is not None and kind != "data" else ""
+    names: Iterable[str] = found.parameters if found is not None else ()
+    shown, names = own_signature(name) or (shown, names)
     lines = [f"`````{{py:{kind}}} {name}{shown}", as_prose(prose), "", *source_link(name, value)]
     # Those that the docstring leaves out, because they mean the same everywhere.
     spoken = {word for line in told for word in re.findall(r"`(\w+)`(?=[,:])", line)}
-    told += [line for line in arguments(name, found) if line[3:].partition("`")[0] not in spoken]
+    told += [line for line in arguments(name, names) if line[3:].partition("`")[0] not in spoken]
     if shape:
         more = [f"**Shape**: {as_prose(shape).replace('->', '→')}", "", *more]
     if told:
@@ -476,7 +482,11 @@ TITLES = {
     "index": "Indexing",
     "linalg": "Matrices",
     "nn": "Layers as functions",
-    "random": "Random numbers",
+    "random": "Seeds and states of generators",
+    "draws": "Random numbers",
+    "fft": "Windows and spectra",
+    "special": "Special functions",
+    "api": "Exchange with other libraries",
     "other": "Types, modes and settings",
 }
 
@@ -574,20 +584,39 @@ def all_pages() -> dict[str, tuple[str, int]]:
     return pages
 
 
+# Names that most readers know, to tell what a page is about.
+FAMILIAR = """
+    shape grad dtype device zeros ones arange tensor new_zeros randn rand randint normal_ dropout
+    exp add where clamp abs relu softmax cross_entropy conv2d sum mean max sort cumsum reshape view
+    permute cat stack squeeze chunk index_select gather scatter_ masked_fill matmul einsum mm bmm
+    svd inverse det cholesky erf lgamma digamma median quantile histc bincount unique multinomial
+    bernoulli backward detach to numpy clone copy_ fill_ repeat roll flip tril save load no_grad
+    manual_seed set_num_threads fft view_copy expand_copy hann_window stft gradient cov corrcoef
+""".split()
+
+
+def familiar(text: str) -> str:
+    """Four of the names that a page has, the best known."""
+    here = re.findall(r"\{py:\w+\} torch\.(?:Tensor\.)?(\w+)", text)
+    known = [name for name in FAMILIAR if name in here] or here
+    return ", ".join([f"`{name}`" for name in known[:4]])
+
+
 def index(pages: dict[str, tuple[str, int]]) -> str:
     lines = ["# Reference", ""]
     lines += [
         "Every public name, with its arguments, what the blocks say about its gradient, and an",
-        "example that the tests run. In the examples the names of `torch` stand by themselves, as",
-        "after `from tapegrad import *`. Names that PyTorch has and tapegrad has not, with the",
-        "reason, are in [parity](../parity.md#names).",
+        "example that the tests run. Examples use the names of `torch` without `torch.`, as after",
+        "`from tapegrad import *`. Names that PyTorch has and tapegrad lacks, with the reason, are",
+        "in [parity](../parity.md#names).",
         "",
-        "| Page | Names | |",
+        "| Page | Names | About |",
         "|---|---|---|",
     ]
     for page, (text, count) in pages.items():
         title = text.partition("\n")[0].removeprefix("# ")
-        lines.append(f"| [{title}]({page}.md) | {count or ''} | {SPACES.get(page, '')} |")
+        about = SPACES.get(page) or familiar(text) or "the class itself"
+        lines.append(f"| [{title}]({page}.md) | {count or ''} | {about} |")
     total = sum(count for _, count in pages.values())
     lines += ["", f"{total} names in all.", "", "```{toctree}", ":hidden:", "", *pages, "```", ""]
     return "\n".join(lines)

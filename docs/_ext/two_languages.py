@@ -7,6 +7,7 @@ import re
 from collections.abc import Set
 from typing import Any
 
+from pages import only_english
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment.adapters.toctree import TocTree
@@ -127,7 +128,11 @@ def add_language(app: Sphinx, name: str, template: str, context: dict[str, Any],
                 context[side] = {**context[side], "title": MENU.get(title, title)}
         # The menu of the Chinese pages first, then what there is in English.
         menu = context["toctree"]
-        context["toctree"] = lambda **how: chinese_menu(app, name, how) + translated(menu(**how))
+        context["toctree"] = lambda **how: (
+            chinese_menu(app, name, how) + translated(only_english(menu(**how), known))
+        )
+        if name == "zh/index":
+            context["title"] = "中文首页"  # of the window: the page itself begins with the name
 
 
 def translated(menu: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.base import TensorBase
+from ..ops.block.checks import kind_of
 from .schema import Argument, FunctionSchema, Type, aten_schemas
 
 OVERFLOW = "Overflow when unpacking long long"
@@ -91,16 +92,6 @@ def spoken_kind(wanted: Type) -> str:
     return {"SymInt": "int", "Scalar": "Number", "SymBool": "bool"}.get(wanted.word, wanted.word)
 
 
-def kind_of(value: Any) -> str:
-    """What PyTorch's messages call the kind of a value."""
-    if isinstance(value, TensorBase):
-        return type(value).__name__
-    kind = type(value)
-    if kind.__module__ == "numpy":
-        return f"numpy.{kind.__name__}"
-    return kind.__name__
-
-
 class Matched:
     """The arguments of a call in the places of a schema."""
 
@@ -109,6 +100,7 @@ class Matched:
         self.values: list[tuple[Argument, int, Any]] = []
         # `f(1, 2)` where `f((1, 2))` is meant: only the last place can be such a list.
         spread = len(args) > len(places) and len(places) < 3 and is_sizes(places)
+        spread = spread and is_whole(args[len(places) - 1])
         if spread:
             args = (*args[: len(places) - 1], args[len(places) - 1 :])
         elif len(args) == len(places) and places and is_sizes(places) and not places[-1].N:
@@ -188,9 +180,12 @@ def refusal(
     argument, position, value = wrong[0]
     shown_name = "input" if argument.name == "self" else argument.name
     place = f" (position {position + (not method)})" if position >= 0 else ""
+    found = f"not {kind_of(value)}"
+    if isinstance(value, (list, tuple)) and is_sizes([argument]):
+        found = f"but found element of type {kind_of(value[0])} at pos 0"
     return TypeError(
         f"{spoken}(): argument '{shown_name}'{place} must be {spoken_kind(argument.real_type)}, "
-        f"not {kind_of(value)}"
+        f"{found}"
     )
 
 

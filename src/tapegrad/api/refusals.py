@@ -220,7 +220,8 @@ def missing_arguments(api: Api, spoken: str, names: list[str]) -> TypeError:
             f"{spoken}() missing {count} required positional argument{plural}: {listed}"
         )
     listed = ", ".join(f'"{name}"' for name in names)
-    return TypeError(f"{spoken}() missing {count} required positional arguments: {listed}")
+    plural = "s" if count == 1 else ""  # PyTorch has them the wrong way round
+    return TypeError(f"{spoken}() missing {count} required positional argument{plural}: {listed}")
 
 
 def too_many(spoken: str, positional: list[Any], count: int, method: bool) -> TypeError:

@@ -379,10 +379,11 @@ def check_assigned_grad(t: Any, value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, TensorBase):
-        raise TypeError(
+        sentence = (
             f"assigned grad expected to be a Tensor or None but got grad of type "
             f"{type(value).__name__}"
         )
+        raise errors.slips.no_gradient(sentence, t, value)
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     wanted = grad_dtype(t)

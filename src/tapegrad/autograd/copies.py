@@ -26,6 +26,7 @@ from ..core.subclass import overrides, stays_special
 from ..core.swapped_data import note_swap
 from ..core.transforms.batched import is_batched
 from ..core.warned import warn
+from ..errors import slips
 from .starts import is_valueless
 
 
@@ -85,12 +86,13 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
     """copy.deepcopy: tensors that share memory share the copied memory."""
     check_storage(t)
     if not t.is_leaf:
-        raise RuntimeError(
+        sentence = (
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
             "because of a torch.nn.utils.weight_norm usage, see "
             "https://github.com/pytorch/pytorch/pull/103001"
         )
+        raise slips.copied_result(sentence, t)
     if id(t) in memo:
         return memo[id(t)]
     made = rebuild(type(t), copy_memory(t._array, memo), t.requires_grad, {}, t._special)

@@ -343,11 +343,12 @@ class Function:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
+        sentence = (
             "Legacy autograd function with non-static forward method is deprecated. Please use "
             "new-style autograd function with static forward method. (Example: "
             "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
+        raise errors.slips.called_function(sentence, self)
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:

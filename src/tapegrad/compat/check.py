@@ -152,6 +152,7 @@ class _Scanner(ast.NodeVisitor):
         self.uses: list[Use] = []
         self.written: list[Use] = []  # torch.backends.cudnn.benchmark = True
         self.companions: list[Use] = []  # imports of packages that need PyTorch itself
+        self.others: list[Use] = []  # imports that the file cannot do without
         self.probed: set[str] = set()  # names asked for with hasattr or getattr with a default
         self.stars: list[str | None] = []  # modules of `from m import *`, None for another library
         self.scope = _Scope(None)
@@ -252,9 +253,11 @@ class _Scanner(ast.NodeVisitor):
 
     def _companion(self, module: str, node: ast.AST) -> None:
         head = module.partition(".")[0]
+        use = Use(head, self.file, getattr(node, "lineno", 0), "ImportError" in self.guards)
         if head in NEED_PYTORCH:
-            use = Use(head, self.file, getattr(node, "lineno", 0), "ImportError" in self.guards)
             self.companions.append(use)
+        elif not (use.guarded or self.functions):
+            self.others.append(use)
 
     def visit_Import(self, node: ast.Import) -> None:
         for item in node.names:
@@ -499,7 +502,9 @@ def check_files(paths: Sequence[str]) -> Report:
     """Scan files, folders and installed packages and look every torch name up."""
     report = Report()
     paths = [p if os.path.exists(p) else installed_package(p) or p for p in paths]
-    for file in dict.fromkeys(f for path in paths for f in python_files(path)):
+    files = list(dict.fromkeys(f for path in paths for f in python_files(path)))
+    own = {part for file in files for part in Path(file).with_suffix("").parts}
+    for file in files:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # SyntaxWarnings are the program's business
@@ -519,6 +524,9 @@ def check_files(paths: Sequence[str]) -> Report:
                 report.idle.setdefault(known, []).append(use)
         for use in scanner.companions:
             report.companions.setdefault(use.name, []).append(use)
+        for use in scanner.others:
+            if use.name not in own and remarks.is_not_installed(use.name, file):
+                report.uninstalled.setdefault(use.name, []).append(use)
         for use in uses:
             report.names.add(use.name)
             missing = missing_part(use.name)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
+from importlib.machinery import PathFinder
+
 # Names that are accepted, so that programs run, and change nothing; with the reason.
 IDLE = {
     "torch.backends.cudnn.benchmark": "cuDNN is not used",
@@ -75,3 +80,12 @@ def idle(name: str) -> str | None:
             return name
         name = name.rpartition(".")[0]
     return None
+
+
+@functools.cache
+def is_not_installed(module: str, file: str) -> bool:
+    """Whether a module that a file imports is neither Python's, nor beside it, nor installed."""
+    if not module or module in sys.stdlib_module_names or module in ("torch", "functorch"):
+        return False
+    path = [os.path.dirname(os.path.abspath(file)), *sys.path]
+    return PathFinder.find_spec(module, path) is None and module not in sys.modules

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..core import devices
-from ..ops.creation.arguments import INSTALL
+from ..ops.creation.arguments import no_cuda
 from ..ops.creation.legacy_constructors import CUDA_TYPES
 from . import memory, random, runtime, streams
 from .memory import (
@@ -297,7 +297,7 @@ class device:
 
     def __enter__(self) -> None:
         if not runtime.look():
-            raise RuntimeError(f"PyTorch was compiled without CUDA support\n  {INSTALL}")
+            raise no_cuda("PyTorch was compiled without CUDA support", RuntimeError)
         if self.idx is None or (isinstance(self.idx, int) and self.idx < 0):
             return
         place = runtime.index_of(self.idx)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.devices import DEVICE
 from ..device import device as device_type
-from ..ops.creation.arguments import INSTALL, no_cuda
+from ..ops.creation.arguments import no_cuda
 from . import runtime
 
 
@@ -21,7 +21,7 @@ class Stream:
 
     def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Stream:
         if not runtime.look():
-            raise RuntimeError(f"torch.cuda.Stream requires CUDA support\n  {INSTALL}")
+            raise no_cuda("torch.cuda.Stream requires CUDA support", RuntimeError)
         xp = runtime.start()
         place = runtime.index_of(device)
         with xp.cuda.Device(place):
@@ -126,7 +126,7 @@ class Event:
         external: bool = False,
     ) -> Event:
         if not runtime.look():
-            raise RuntimeError(f"Tried to instantiate dummy base class Event\n  {INSTALL}")
+            raise no_cuda("Tried to instantiate dummy base class Event", RuntimeError)
         made = object.__new__(cls)
         made.inner = None  # made by the first `record`, on its device
         made.options = (bool(blocking), not enable_timing, bool(interprocess))

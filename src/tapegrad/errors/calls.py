@@ -2,8 +2,8 @@
 
 The functions that users call, the operators, indexing and `Module.__call__` hand an exception to
 `explain` on its way out. PyTorch's sentence decides which rule explains it, of shapes.py,
-shapes_layers.py and ranges.py (E09), kinds.py (E10) or missing.py (E15); an unknown sentence
-stays as it is.
+shapes_layers.py and ranges.py (E09), kinds.py (E10), arguments.py (both) or missing.py (E15); an
+unknown sentence stays as it is.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Call:
     module: Any  # the module whose forward is running, or None
     parameters: tuple[str, ...] = ()  # the names that the function takes
     keywords: tuple[str, ...] = ()  # the names that were given
+    rest: tuple[Any, ...] = ()  # positional arguments beyond the parameters: sizes one by one
 
     def tensors(self) -> Iterator[tuple[str, Any]]:
         """The tensors among the arguments; those of a list as `tensors[1]`."""
@@ -106,7 +107,8 @@ def call_of(name: str, names: Any, args: Any, kwargs: Any) -> Call:
         for key in ("weight", "bias"):
             if isinstance(getattr(module, key, None), TensorBase):
                 values.setdefault(key, getattr(module, key))
-    return Call(name.rpartition(".")[2], values, module, tuple(names), tuple(kwargs))
+    rest = tuple(args[len(names) :])
+    return Call(name.rpartition(".")[2], values, module, tuple(names), tuple(kwargs), rest)
 
 
 OURS = str(__package__).partition(".")[0]
@@ -163,13 +165,15 @@ _RULES: Rules = []
 def rules() -> Rules:
     """Every rule with its id and the sentence that it explains."""
     if not _RULES:
-        from . import kinds, missing, ranges, shapes, shapes_layers
+        from . import arguments, kinds, missing, ranges, shapes, shapes_layers
 
         tables = (
             ("E09", shapes.RULES),
             ("E09", shapes_layers.RULES),
             ("E09", ranges.RULES),
+            ("E09", arguments.SHAPES),
             ("E10", kinds.RULES),
+            ("E10", arguments.TYPES),
             ("E15", missing.RULES),
         )
         for identity, table in tables:

@@ -47,6 +47,16 @@ def wrong_dtype(call: Call, match: Match) -> Advice | None:
     method = INSTEAD_OF.get(kind, "float")
     method = method if "(" in method else f"{method}()"
     names = [n for n, t in call.tensors() if t.dtype.scalar_type == kind]
+    if "dtype" in call.values and not names:  # a function that makes its result of this dtype
+        return Advice(
+            f"{call.name} draws or computes floats; PyTorch's has no other kind either",
+            [
+                "whole numbers at random: torch.randint(low, high, size)",
+                f"leave out dtype=, and convert the result: {call.name}(...).to(...)",
+            ],
+            [],
+            {"op": call.name, "dtype": kind, "nearest": "torch.randint"},
+        )
     name = call.spell(names[0]) if names else "x"
     works = f"{call.name}({name}.{method})"
     dtype = call.get(names[0]).dtype if names else kind

@@ -84,7 +84,10 @@ def explain_parameters(error: TypeError, given: Any) -> None:
     if isinstance(given, (list, tuple)):
         given = next((each for each in given if evidence.is_module(each)), given)
     what, fix = "", ""
-    if evidence.is_module(given):
+    if hasattr(given, "_array"):
+        what = "an optimizer takes a list of tensors, and this is one tensor"
+        fix = f"put it into a list: [{name_of(given._array) or 'tensor'}]"
+    elif evidence.is_module(given):
         name = next((n for n, m in evidence.modules_held([*user_frames()]) if m is given), "model")
         what = f"this is a {type(given).__name__}; an optimizer takes the parameters of a model"
         fix = f"pass {name}.parameters()"
@@ -229,6 +232,21 @@ def does_not_fit(
         fixes=fixes,
         missing=missing,
         unexpected=unexpected,
+    )
+
+
+def no_state(state: Any) -> TypeError:
+    """`model.load_state_dict(other)` where a dict is wanted."""
+    fixes = ["read it first: torch.load(path)"] if isinstance(state, str) else []
+    if hasattr(state, "state_dict"):
+        fixes = ["pass its values: other.state_dict()"]
+    return build(  # type: ignore[return-value]
+        TypeError,
+        f"Expected state_dict to be dict-like, got {type(state)}.",
+        "E16",
+        what=f"this is a {type(state).__name__}, and the values are a dict of tensors by name",
+        causes=[("noticed", "at", here())],
+        fixes=fixes or ["pass what state_dict() of such a model gave"],
     )
 
 

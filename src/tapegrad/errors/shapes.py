@@ -133,7 +133,9 @@ def linear(call: Call) -> Advice | None:
         fixes.append(f"transpose the input: {name}.T")
     elif len(x) == 1 and wanted == 1:
         fixes.append(f"one feature per row: {name}.unsqueeze(1)")
-    if len(x) != 4:
+    if len(x) == 4:
+        fixes.append("in a Sequential: nn.Flatten() before the Linear")
+    else:
         fixes.append(f"in_features is {wanted}, write {got}: {layer.format(got)}")
     return advice(
         call,

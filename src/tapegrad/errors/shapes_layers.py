@@ -227,12 +227,14 @@ def one_truth(call: Call, match: Match) -> Advice | None:
     names = [name for name, _ in call.tensors()]
     if not names:
         return None
-    name = call.spell(names[0], "x")
+    name = call.spell(names[0], "(...)")
+    spoken = "the tensor" if name == "(...)" else f"`{name}`"
     fixes = [
         f"say which: {name}.any() or {name}.all()",
         "element by element: & | ~ instead of and, or, not; torch.where instead of if",
     ]
-    what = f"if, and, or, not ask one question; `{name}` has {call.get(names[0]).numel()} answers"
+    count = call.get(names[0]).numel()
+    what = f"if, and, or, not ask one question; {spoken} has {count} answers"
     return advice(call, what, fixes, [(names[0], None)], names[0])
 
 

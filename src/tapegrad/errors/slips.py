@@ -12,12 +12,18 @@ from typing import Any
 import numpy as np
 
 from . import functions
-from .evidence import describe, here, name_of, of_node, place
+from .evidence import describe, here, is_installed, name_of, of_node, place, user_frames
 from .report import attach, build
 
 
 def noticed() -> list[Any]:
     return [("noticed", "at", here())]
+
+
+def outside_python() -> Any:
+    """The user's line, where Python's own modules (copy) call in between."""
+    frame = next((f for f in user_frames() if not is_installed(f)), None)
+    return here() if frame is None else place(frame.f_code, frame.f_lasti)
 
 
 def seed_of_other_shape(
@@ -91,6 +97,158 @@ def hook_without_history(t: Any) -> Exception:
         fixes=[
             f"an input: {own}.requires_grad_() before it is used",
             "a result: compute it from tensors that require grad, outside of torch.no_grad()",
+        ],
+    )
+
+
+def kept_without_history(t: Any) -> Exception:
+    """`t.retain_grad()` where no gradient will ever arrive."""
+    name = name_of(t._array)
+    own = name or "x"
+    return build(
+        RuntimeError,
+        "can't retain_grad on Tensor that has requires_grad=False",
+        "E03",
+        what="retain_grad() keeps the gradient of a result, and there will be none",
+        causes=noticed(),
+        tensor=describe(t._array, name),
+        fixes=[
+            f"an input: {own}.requires_grad_() before it is used; its .grad is kept anyway",
+            "a result: compute it from tensors that require grad, outside of torch.no_grad()",
+        ],
+    )
+
+
+def no_gradient(sentence: str, t: Any, given: Any) -> Exception:
+    """`t.grad = 0`: a gradient is a tensor, or None."""
+    name = name_of(t._array)
+    own = name or "x"
+    fixes = [f"to clear it: {own}.grad = None", f"zeros: {own}.grad = torch.zeros_like({own})"]
+    if type(given).__name__ == "ndarray":
+        fixes = [f"{own}.grad = torch.from_numpy(array), in the dtype of {own}"]
+    return build(
+        TypeError,
+        sentence,
+        "E10",
+        what="a gradient is a tensor of the shape of its tensor, or None",
+        causes=noticed(),
+        tensor=describe(t._array, name),
+        fixes=fixes,
+    )
+
+
+def copied_result(sentence: str, t: Any) -> Exception:
+    """`copy.deepcopy` of the result of an operation, or of an object that holds one."""
+    name = name_of(t._array)
+    own = name or "x"
+    return build(
+        RuntimeError,
+        sentence,
+        "E07",
+        what="it is the result of an operation: a copy has no place in the graph",
+        causes=[("made", "at", of_node(t._node)), ("noticed", "at", outside_python())],
+        tensor=describe(t._array, name),
+        fixes=[
+            f"copy the values: {own}.detach().clone()",
+            f"a copy that gradients pass through: {own}.clone()",
+            "held by a model: compute it in forward(), or keep it detached",
+        ],
+    )
+
+
+def called_function(sentence: str, function: Any) -> Exception:
+    """`MyFunction()(x)`: custom functions are applied, not made and called."""
+    kind = type(function).__name__
+    return build(
+        RuntimeError,
+        sentence,
+        "E15",
+        what=f"{kind} is never made: its forward and backward are static methods",
+        causes=noticed(),
+        fixes=[f"{kind}.apply(...), with the arguments of forward after ctx"],
+    )
+
+
+def scheduler_first(sentence: str) -> Exception:
+    """The warning of a scheduler whose step() comes before the optimizer's."""
+    return build(
+        UserWarning,
+        sentence,
+        "E16",
+        what="the optimizer has not made a step yet: the first learning rate would never be used",
+        causes=noticed(),
+        fixes=["in this order: loss.backward(), optimizer.step(), scheduler.step()"],
+    )
+
+
+def other_lengths(sentence: str, tensors: Any) -> Exception:
+    """`TensorDataset(x, y)` of tensors with other numbers of rows."""
+    counts = [t.size(0) for t in tensors]
+    names = [name_of(t._array) or f"number {i}" for i, t in enumerate(tensors)]
+    listed = ", ".join(f"`{n}` has {c}" for n, c in zip(names, counts, strict=True))
+    return build(
+        AssertionError,
+        sentence,
+        "E09",
+        what=f"sample i is row i of each tensor, and their rows differ: {listed}",
+        causes=noticed(),
+        fixes=[
+            "is one of them transposed, or cut off? their first sizes must be equal",
+            f"to drop the rest: [:{min(counts)}] on each",
+        ],
+    )
+
+
+def split_of_other_size(sentence: str, lengths: Any, count: int) -> Exception:
+    """`random_split(data, lengths)` whose lengths do not add up."""
+    first, total = list(lengths)[:-1], sum(lengths)
+    rest = count - sum(first)
+    fixes = ["fractions that add up to 1: random_split(data, [0.9, 0.1])"]
+    if rest > 0 and isinstance(rest, int):
+        fixes.insert(0, f"the last part gets the rest: {[*first, rest]}")
+    return build(
+        ValueError,
+        sentence,
+        "E09",
+        what=f"the lengths add up to {total}, and there are {count} samples",
+        causes=noticed(),
+        fixes=fixes,
+    )
+
+
+def explain_batch(error: Exception, batch: Any) -> None:
+    """Samples of a data set that cannot be put into one tensor."""
+    error.args = (str(error).partition("\n")[0],)
+    own = "write how they are joined: DataLoader(..., collate_fn=lambda batch: ...)"
+    first = batch[0]
+    shapes = list(dict.fromkeys([tuple(each.shape) for each in batch if hasattr(each, "shape")]))
+    if first is None:
+        what = "the data set gave None for a sample"
+        fixes = ["__getitem__ must return the sample on every path", own]
+    elif len(shapes) > 1:
+        what = f"a batch is one tensor, and its samples have shapes {shapes[0]} and {shapes[1]}"
+        pad = "pad_sequence(batch, batch_first=True)"
+        fixes = [
+            f"pad them: collate_fn=lambda batch: torch.nn.utils.rnn.{pad}",
+            "or keep them apart: collate_fn=list",
+        ]
+    else:
+        what = f"a {type(first).__name__} is no number, tensor, array, or dict or list of these"
+        fixes = ["return its tensors from __getitem__", own]
+    attach(error, "E09" if len(shapes) > 1 else "E10", what=what, causes=noticed(), fixes=fixes)
+
+
+def no_cuda(sentence: str, kind: type[Exception] = AssertionError) -> Exception:
+    """A GPU is asked for, and there is none, or no CuPy."""
+    return build(
+        kind,
+        sentence,
+        "E10",
+        what="no GPU can be used: that takes one of NVIDIA's, and CuPy for its version of CUDA",
+        causes=noticed(),
+        fixes=[
+            'where there may be none: device = "cuda" if torch.cuda.is_available() else "cpu"',
+            "install CuPy: pip install 'tapegrad[cuda12]' or 'tapegrad[cuda13]'",
         ],
     )
 

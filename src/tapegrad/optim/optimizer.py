@@ -135,10 +135,12 @@ class Optimizer:
             setattr(self, name, OrderedDict())
         self._hook_step()
         if isinstance(params, tg.Tensor):
-            raise TypeError(
+            error = TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or "
                 "dicts, but got " + typename(params)
             )
+            models.explain_parameters(error, params)
+            raise error
         self.state = defaultdict(dict)
         self.param_groups = []
         used_up = getattr(params, "gi_frame", params) is None  # a generator that has ended

@@ -25,7 +25,7 @@ from ...device import CPU, channels_last, channels_last_3d, memory_format, prese
 from ...device import device as device_type
 from ...ops.block.definition import api
 from ...ops.creation import legacy_constructors as legacy
-from ...ops.creation.arguments import INSTALL, PYTHON_DTYPES, checked_device
+from ...ops.creation.arguments import PYTHON_DTYPES, checked_device, no_cuda
 from ...ops.creation.arrays import TO_SCALAR, warn_of_lost_part
 from ...storage import TypedStorage, UntypedStorage, in_new_shared_memory, in_shared_memory
 
@@ -337,7 +337,9 @@ def type_text(value: Any) -> str:
 
 @api(function=False)
 def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """to(dtype or device or other, non_blocking=False, copy=False) -> Tensor: converted.
+    """to(device=None, dtype=None, copy=False) -> Tensor: in another dtype, on another device.
+
+    The tensor itself where nothing changes. Another tensor in the place of the dtype gives both.
 
     >>> tensor([1, 2]).to(float32)
     tensor([1., 2.])
@@ -436,7 +438,7 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
     from ...cuda import runtime
 
     if not runtime.look():
-        raise RuntimeError(f"Cannot initialize CUDA without ATen_cuda library.\n  {INSTALL}")
+        raise no_cuda("Cannot initialize CUDA without ATen_cuda library.", RuntimeError)
     return converted(self if is_device(self) else on_device(self, "cuda", "type"), found.dtype.np)
 
 
@@ -630,7 +632,8 @@ def pin_memory(self: Any, device: Any = None) -> Any:
         name = f"Meta{self.dtype.scalar_type}Type"
         raise RuntimeError(f"cannot pin '{name}' only dense CPU tensors can be pinned")
     if not runtime.look():
-        raise RuntimeError(f"Cannot access accelerator device when none is available.\n  {INSTALL}")
+        sentence = "Cannot access accelerator device when none is available."
+        raise no_cuda(sentence, RuntimeError)
     runtime.start()
     if is_device(self):
         raise RuntimeError(f"cannot pin '{type_(self)}' only dense CPU tensors can be pinned")

@@ -44,7 +44,7 @@ from ...device import CPU, META, channels_last, channels_last_3d, contiguous_for
 from ...device import device as device_type
 from ...device import layout as layout_type
 from ...errors import of_tensors
-from ...errors.slips import flag_of_a_result, hook_without_history
+from ...errors.slips import flag_of_a_result, hook_without_history, kept_without_history
 from ...kernels.cpu import KERNELS
 from ...ops.index import subscripts
 from . import printing
@@ -382,7 +382,7 @@ class Tensor(Operators):
         tensor([1., 1.])
         """
         if not self.requires_grad:
-            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+            raise kept_without_history(self)
         refuse_inside(FLAGGED_INSIDE, "retain_grad", "")
         if self.is_leaf or self._retained:
             return

@@ -95,7 +95,7 @@ def explain(function: Any) -> Explanation:
 
 
 def summary(compiled: Compiled, recordings: list[Recording]) -> str:
-    """How much of a function is compiled, why not more, and when that has paid, in one line."""
+    """How much of a function is compiled, why not more, and when that pays off, in one line."""
     refused = next((r for r in recordings if r.reason), None)
     count = sum([bool(r.run_steps) for r in recordings])
     if compiled.split is not None:
@@ -109,7 +109,7 @@ def summary(compiled: Compiled, recordings: list[Recording]) -> str:
         calls = max([r.calls_until_paid() for r in recordings if r.run_steps])
         if calls == math.inf:
             return f"{said}; replays are no faster than calls"
-        return f"{said}; it has paid after about {calls:.0f} calls" if calls else said
+        return f"{said}; it pays off after about {calls:.0f} calls" if calls else said
     if refused is None:
         return "not compiled yet"
     return f"not compiled because of {spell_refusal(refused)}"

@@ -10,7 +10,7 @@ import tapegrad as tg
 
 from ...autograd.hooks import RemovableHandle
 from ...core.warned import warn
-from ...errors.models import does_not_fit
+from ...errors.models import does_not_fit, no_state
 from ...utils.swapping import swap_tensors
 from ..parameter import Parameter, is_lazy
 from ._hooks import BoundHook, add
@@ -250,7 +250,7 @@ class StateMethods:
         <All keys matched successfully>
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+            raise no_state(state_dict)
         missing: list[str] = []
         unexpected: list[str] = []
         problems: list[str] = []

@@ -31,7 +31,7 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """`input @ weight.T + bias`.
+    """A linear map: `input @ weight.T + bias`.
 
     Args:
         in_features: size of the last dimension of the input

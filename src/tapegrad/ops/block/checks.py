@@ -190,14 +190,16 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex, np.generic))
 
 
-def spoken_kind(value: Any) -> str:
-    return "Tensor" if isinstance(value, TensorBase) else type(value).__name__
+def kind_of(value: Any) -> str:
+    """What PyTorch's messages call the kind of a value."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
 
 def invalid_call(function: str, *arguments: Any, **named: Any) -> TypeError:
     """No signature of `function` takes these arguments."""
-    kinds = [spoken_kind(a) for a in arguments]
-    kinds += [f"{name}={spoken_kind(a)}" for name, a in named.items()]
+    kinds = [kind_of(a) for a in arguments]
+    kinds += [f"{name}={kind_of(a)}" for name, a in named.items()]
     return TypeError(
         f"{function}() received an invalid combination of arguments - got ({', '.join(kinds)}), "
         "but expected one of:"

@@ -413,7 +413,8 @@ def geometry(input: Any, size: Any, stride: Any, storage_offset: Any) -> tuple[A
 
 @op
 class AsStridedScatter(Block):
-    """as_strided_scatter(input, src, size, stride, storage_offset=None) -> Tensor: with a new part.
+    """as_strided_scatter(input, src, size, stride, storage_offset=None) -> Tensor: a copy in which
+    the part that as_strided would show is `src`.
 
     >>> as_strided_scatter(zeros(2, 2), ones(2), (2,), (2,))
     tensor([[1., 0.],

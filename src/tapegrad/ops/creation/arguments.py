@@ -14,13 +14,9 @@ from ...core.python_dispatch import read_values
 from ...core.settings import Default
 from ...device import CPU, entered
 from ...device import device as device_type
-from ..block.checks import no_size
+from ...errors import slips
+from ..block.checks import invalid_call, kind_of, no_size
 
-INSTALL = (
-    "this runs on the CPU; for a GPU install CuPy for its CUDA: pip install 'tapegrad[cuda12]' or "
-    "'tapegrad[cuda13]', "
-    'or leave out the device: device="cuda" if torch.cuda.is_available() else "cpu"'
-)
 PYTHON_DTYPES = {
     float: dtypes.float64,
     int: dtypes.int64,
@@ -38,8 +34,10 @@ def np_dtype(value: Any, function: str) -> Any:
     return dtypes.as_dtype(value, function).np
 
 
-def no_cuda() -> AssertionError:
-    return AssertionError(f"Torch not compiled with CUDA enabled\n  {INSTALL}")
+def no_cuda(
+    sentence: str = "Torch not compiled with CUDA enabled", kind: type[Exception] = AssertionError
+) -> Exception:
+    return slips.no_cuda(sentence, kind)
 
 
 def refuse_device(device: device_type) -> NoReturn:
@@ -165,33 +163,27 @@ def sizes(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
     if not args:
         raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
     first = args[0]
-    if isinstance(first, (tuple, list)):
-        if len(args) > 1:
-            raise TypeError(f"{function}() takes 1 positional argument but {len(args)} were given")
-        for i, value in enumerate(first):
-            if not is_whole(value):
-                raise no_size(
-                    value,
-                    f"{function}(): argument 'size' (position 1) must be tuple of ints, but found "
-                    f"element of type {type(value).__name__} at pos {i}",
-                )
-        shape = tuple([whole(v) for v in first])
-    else:
-        if not is_whole(first):
-            raise no_size(
-                first,
-                f"{function}(): argument 'size' (position 1) must be tuple of ints, "
-                f"not {type(first).__name__}",
-            )
-        for i, value in enumerate(args):
-            if not is_whole(value):
-                raise no_size(
-                    value,
-                    f"{function}(): argument 'size' failed to unpack the object at pos {i + 1} "
-                    "with "
-                    f'error "type must be tuple of ints,but got {type(value).__name__}"',
-                )
-        shape = tuple([whole(v) for v in args])
+    is_list = isinstance(first, (tuple, list))
+    if len(args) > 1 and not is_whole(first):
+        if function in ("rand", "randn"):  # which have two signatures, one with a generator
+            raise invalid_call(function, *args)
+        raise TypeError(f"{function}() takes 1 positional argument but {len(args)} were given")
+    place = "" if kwargs else " (position 1)"
+    start = f"{function}(): argument 'size'"
+    if not is_list and not is_whole(first):
+        raise no_size(first, f"{start}{place} must be tuple of ints, not {kind_of(first)}")
+    shape = tuple(first) if is_list else args
+    for i, value in enumerate(shape):
+        if is_whole(value):
+            continue
+        reason = (
+            f"{place} must be tuple of ints, but found element of type {kind_of(value)} at pos 0"
+            if i == 0
+            else f" failed to unpack the object at pos {i + 1} with "
+            f'error "type must be tuple of ints,but got {type(value).__name__}"'
+        )
+        raise no_size(value, start + reason)
+    shape = tuple([whole(v) for v in shape])
     for i, n in enumerate(shape, 1):
         if n >= 1 << 63:
             raise TypeError(

@@ -153,12 +153,13 @@ class tensortype(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls.is_cuda:
             from ...cuda import runtime
-            from .arguments import INSTALL
+            from .arguments import no_cuda
 
             if not runtime.look():
-                raise TypeError(
+                raise no_cuda(
                     f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA "
-                    f"enabled.\n  {INSTALL}"
+                    "enabled.",
+                    TypeError,
                 )
         return constructed(cls.dtype.np, cls.is_cuda, args, kwargs)
 

@@ -148,7 +148,8 @@ def ones_like() -> int | None:
 
 @like_function
 def empty_like() -> int | None:
-    """empty_like(input, *, dtype=None, requires_grad=False) -> Tensor: not initialised.
+    """empty_like(input, *, dtype=None, requires_grad=False) -> Tensor: a tensor of the same shape
+    whose values are not set.
 
     >>> empty_like(zeros(2, 3)).shape
     torch.Size([2, 3])
@@ -233,7 +234,8 @@ def new_ones() -> int | None:
 
 @new_function
 def new_empty() -> int | None:
-    """new_empty(*size, dtype=None, device=None, requires_grad=False) -> Tensor: not initialised.
+    """new_empty(*size, dtype=None, device=None, requires_grad=False) -> Tensor: a tensor of the
+    same dtype whose values are not set.
 
     >>> tensor([1]).new_empty(2).dtype
     torch.int64

@@ -46,7 +46,8 @@ def arange(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """arange(start=0, end, step=1, *, dtype=None, requires_grad=False) -> Tensor: a range.
+    """arange(start=0, end, step=1, *, dtype=None, requires_grad=False) -> Tensor: the numbers from
+    `start` up to `end`, which is left out.
 
     >>> arange(1, 8, 3)
     tensor([1, 4, 7])

@@ -243,7 +243,8 @@ def empty(
     memory_format: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """empty(*size, out=None, dtype=None, requires_grad=False) -> Tensor: not initialised.
+    """empty(*size, out=None, dtype=None, requires_grad=False) -> Tensor: memory as it is found:
+    write before you read.
 
     >>> empty(2, 3).shape
     torch.Size([2, 3])
@@ -266,7 +267,8 @@ def full(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """full(size, fill_value, *, dtype=None, device=None, requires_grad=False) -> Tensor: one value.
+    """full(size, fill_value, *, dtype=None, device=None, requires_grad=False) -> Tensor: a tensor
+    filled with one value.
 
     >>> full((2,), 7)
     tensor([7, 7])
@@ -353,7 +355,7 @@ def eye(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """eye(n, m=None, *, dtype=None, requires_grad=False) -> Tensor: ones on the diagonal.
+    """eye(n, m=None, *, dtype=None, requires_grad=False) -> Tensor: the identity matrix.
 
     >>> eye(2, dtype=int64)
     tensor([[1, 0],

@@ -12,7 +12,7 @@ from ...core.python_dispatch import cannot_be_repeated
 from ...core.transforms.batched import physical_array
 from ...device import CPU
 from ...device import device as device_type
-from ..creation.arguments import INSTALL
+from ..creation.arguments import no_cuda
 from . import streams  # noqa: F401 - which gives a Stream its functions
 from .twister import DEFAULT_SEED, Stream
 
@@ -40,9 +40,9 @@ class Generator:
             self.device = device_type("cuda", place)
             self.stream = draws.DeviceStream(place)
         elif found.type in ("cuda", "xpu"):
-            raise RuntimeError(
-                f"Cannot get {found.type.upper()} generator without ATen_{found.type} library.\n  "
-                f"{INSTALL}"
+            raise no_cuda(
+                f"Cannot get {found.type.upper()} generator without ATen_{found.type} library.",
+                RuntimeError,
             )
         else:
             raise RuntimeError(f"{found.type.upper()} device type not an accelerator.")

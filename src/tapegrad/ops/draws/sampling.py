@@ -289,7 +289,8 @@ def multinomial(
     generator: Any = None,
     out: Any = None,
 ) -> Any:
-    """multinomial(input, num_samples, replacement=False, *) -> Tensor: weighted indices.
+    """multinomial(input, num_samples, replacement=False, *) -> Tensor: indices drawn at random,
+    `input` being their weights.
 
     >>> multinomial(tensor([0.0, 3.0, 0.0]), 1)
     tensor([1])

@@ -101,7 +101,8 @@ def stft(
     return_complex: Any = None,
     align_to_window: Any = None,
 ) -> Any:
-    """stft(input, n_fft, hop_length=None, win_length=None, window=None, …) -> Tensor: spectra.
+    """stft(input, n_fft, hop_length=None, win_length=None, window=None, …) -> Tensor: the spectrum
+    of each piece of a signal.
 
     The Fourier transforms of pieces of `n_fft` samples that start `hop_length` apart: frequency
     by time. With `center`, the first piece is centred on the first sample.
@@ -271,7 +272,8 @@ def istft(
     length: Any = None,
     return_complex: bool = False,
 ) -> Any:
-    """istft(input, n_fft, hop_length=None, win_length=None, window=None, …) -> Tensor: `stft` back.
+    """istft(input, n_fft, hop_length=None, win_length=None, window=None, …) -> Tensor: the signal
+    that `stft` was taken of.
 
     The pieces are added up where they overlap, and divided by the sum of the squared windows.
 

@@ -394,7 +394,8 @@ def older_window(shape: Any) -> Any:
 
 @older_window
 def bartlett_window(n: Any, count: int, r: Any) -> Any:
-    """bartlett_window(window_length, periodic=True, *, dtype=None) -> Tensor: a triangle.
+    """bartlett_window(window_length, periodic=True, *, dtype=None) -> Tensor: a window in the shape
+    of a triangle.
 
     >>> bartlett_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
@@ -407,7 +408,8 @@ def bartlett_window(n: Any, count: int, r: Any) -> Any:
 
 @older_window
 def blackman_window(n: Any, count: int, r: Any) -> Any:
-    """blackman_window(window_length, periodic=True, *, dtype=None) -> Tensor: two cosines.
+    """blackman_window(window_length, periodic=True, *, dtype=None) -> Tensor: a window made of two
+    cosines.
 
     >>> blackman_window(4)[1:]
     tensor([0.3400, 1.0000, 0.3400])
@@ -438,7 +440,8 @@ def hamming_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46) -> Tensor: Hamming's.
+    """hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46) -> Tensor: a window of
+    one cosine that does not reach 0: Hamming's.
 
     >>> hamming_window(4)
     tensor([0.0800, 0.5400, 1.0000, 0.5400])
@@ -450,7 +453,8 @@ def hamming_window(
 
 @older_window
 def hann_window(n: Any, count: int, r: Any) -> Any:
-    """hann_window(window_length, periodic=True, *, dtype=None) -> Tensor: Hann's window.
+    """hann_window(window_length, periodic=True, *, dtype=None) -> Tensor: a window made of one
+    cosine: Hann's.
 
     >>> hann_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
@@ -470,7 +474,8 @@ def kaiser_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None) -> Tensor: Kaiser's.
+    """kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None) -> Tensor: Kaiser's
+    window; larger `beta` makes it narrower.
 
     >>> kaiser_window(4, True, 2.0)
     tensor([0.4387, 0.8348, 1.0000, 0.8348])

@@ -28,7 +28,8 @@ def over(F: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
 
 @op
 class IndexReduce(Block):
-    """index_reduce(input, dim, index, source, reduce, *, include_self=True) -> Tensor: combined.
+    """index_reduce(input, dim, index, source, reduce, *, include_self=True) -> Tensor: combine rows
+    of `source` into rows of `input`.
 
     `reduce` is "prod", "mean", "amax" or "amin".
 

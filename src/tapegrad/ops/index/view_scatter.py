@@ -84,7 +84,8 @@ class SelectScatter(Scatter):
 
 @op
 class SliceScatter(Scatter):
-    """slice_scatter(input, src, dim=0, start=None, end=None, step=1) -> Tensor: with a new range.
+    """slice_scatter(input, src, dim=0, start=None, end=None, step=1) -> Tensor: a copy in which a
+    slice along `dim` is `src`.
 
     >>> slice_scatter(zeros(4), ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
@@ -130,7 +131,8 @@ class SliceScatter(Scatter):
 
 @op
 class DiagonalScatter(Scatter):
-    """diagonal_scatter(input, src, offset=0, dim1=0, dim2=1) -> Tensor: with a new diagonal.
+    """diagonal_scatter(input, src, offset=0, dim1=0, dim2=1) -> Tensor: a copy in which a diagonal
+    is `src`.
 
     >>> diagonal_scatter(zeros(2, 2), ones(2))
     tensor([[1., 0.],

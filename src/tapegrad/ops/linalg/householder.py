@@ -235,7 +235,8 @@ def orgqr(input: Any, input2: Any) -> Any:
 
 @op
 class Ormqr(Block):
-    """ormqr(input, tau, other, left, transpose) -> Tensor: Q times a matrix."""
+    """ormqr(input, tau, other, left, transpose) -> Tensor: a matrix times the Q of a factorisation
+    by `geqrf`."""
 
     aten = "ormqr"
     public = False

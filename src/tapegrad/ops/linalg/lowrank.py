@@ -59,7 +59,8 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
 
 @api(method=False, samples=[Case(Draw(4, 3), 2), Case(Draw(2, 3, 4), 2, False)], python=True)
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
-    """pca_lowrank(A, q=None, center=True, niter=2) -> (Tensor, Tensor, Tensor): main components.
+    """pca_lowrank(A, q=None, center=True, niter=2) -> (Tensor, Tensor, Tensor): the main components
+    of a matrix, approximately.
 
     The columns of the last one are the directions in which the rows of A vary most.
 

@@ -294,7 +294,8 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 
 @op
 class LuUnpack(Block):
-    """lu_unpack(LU_data, LU_pivots, …) -> (Tensor, Tensor, Tensor): P, L and U."""
+    """lu_unpack(LU_data, LU_pivots, …) -> (Tensor, Tensor, Tensor): the matrices P, L and U of a
+    factorisation by `lu_factor`."""
 
     aten = "lu_unpack"
     public = False

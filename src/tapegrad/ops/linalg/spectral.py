@@ -333,7 +333,8 @@ def eigvals(input: Any) -> Any:
 
 @op
 class LinalgSvd(Block):
-    """linalg.svd(A, full_matrices=True, *, driver=None) -> (Tensor, Tensor, Tensor): U, S, Vh.
+    """linalg.svd(A, full_matrices=True, *, driver=None) -> (Tensor, Tensor, Tensor): the singular
+    value decomposition U, S, Vh.
 
     A = U diag(S) Vh, with singular values in descending order.
 

@@ -483,7 +483,8 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
 def adaptive_max_pool1d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
-    """adaptive_max_pool1d_with_indices(input, output_size) -> (Tensor, LongTensor): and places.
+    """adaptive_max_pool1d_with_indices(input, output_size) -> (Tensor, LongTensor): window maxima
+    and where they are.
 
     >>> nn.functional.adaptive_max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 6.0]]), 2)
     (tensor([[3., 6.]]), tensor([[1, 3]]))
@@ -500,7 +501,8 @@ def adaptive_max_pool1d_with_indices(
 def adaptive_max_pool2d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
-    """adaptive_max_pool2d_with_indices(input, output_size) -> (Tensor, LongTensor): and places.
+    """adaptive_max_pool2d_with_indices(input, output_size) -> (Tensor, LongTensor): window maxima
+    and where they are.
 
     >>> nn.functional.adaptive_max_pool2d_with_indices(tensor([[[1.0, 3.0], [2.0, 6.0]]]), 1)
     (tensor([[[6.]]]), tensor([[[3]]]))
@@ -518,7 +520,8 @@ def adaptive_max_pool2d_with_indices(
 def adaptive_max_pool3d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
-    """adaptive_max_pool3d_with_indices(input, output_size) -> (Tensor, LongTensor): and places.
+    """adaptive_max_pool3d_with_indices(input, output_size) -> (Tensor, LongTensor): window maxima
+    and where they are.
 
     >>> nn.functional.adaptive_max_pool3d_with_indices(arange(8.0).view(1, 2, 2, 2), 1)
     (tensor([[[[7.]]]]), tensor([[[[7]]]]))

@@ -284,7 +284,8 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:
-    """avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: means.
+    """avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: the mean
+    of each window.
 
     >>> nn.functional.avg_pool1d(tensor([[1.0, 3.0, 2.0, 6.0]]), 2)
     tensor([[2., 4.]])
@@ -345,7 +346,8 @@ def avg_pool_function(**fields: Any) -> Any:
     out_dtype=OUT_EXACT,
 )
 def avg_pool2d(*given: Any) -> Any:
-    """avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: means.
+    """avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: the mean
+    of each window.
 
     >>> nn.functional.avg_pool2d(tensor([[[1.0, 3.0], [2.0, 6.0]]]), 2)
     tensor([[[3.]]])
@@ -364,7 +366,8 @@ def avg_pool2d(*given: Any) -> Any:
     out_dtype=OUT_EXACT,
 )
 def avg_pool3d(*given: Any) -> Any:
-    """avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: means.
+    """avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False) -> Tensor: the mean
+    of each window.
 
     >>> nn.functional.avg_pool3d(arange(8.0).view(1, 2, 2, 2), 2)
     tensor([[[[3.5000]]]])

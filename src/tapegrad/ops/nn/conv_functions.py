@@ -484,7 +484,8 @@ def conv1d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
-    """conv1d(input, weight, bias=None, stride=1, padding=0, …) -> Tensor: slide over a signal.
+    """conv1d(input, weight, bias=None, stride=1, padding=0, …) -> Tensor: convolution: `weight`
+    slides over signals.
 
     >>> nn.functional.conv1d(tensor([[1.0, 2.0, 4.0]]), tensor([[[-1.0, 1.0]]]))
     tensor([[1., 2.]])
@@ -513,7 +514,8 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
-    """conv2d(input, weight, bias=None, stride=1, padding=0, …) -> Tensor: slide over an image.
+    """conv2d(input, weight, bias=None, stride=1, padding=0, …) -> Tensor: convolution: `weight`
+    slides over images.
 
     >>> nn.functional.conv2d(ones(1, 1, 3, 3), ones(1, 1, 2, 2))
     tensor([[[[4., 4.],
@@ -540,7 +542,8 @@ def conv3d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
-    """conv3d(input, weight, bias=None, stride=1, padding=0, …) -> Tensor: slide over a volume.
+    """conv3d(input, weight, bias=None, stride=1, padding=0, …) -> Tensor: convolution: `weight`
+    slides over volumes.
 
     >>> nn.functional.conv3d(ones(1, 1, 2, 2, 2), ones(1, 1, 2, 2, 2)).item()
     8.0

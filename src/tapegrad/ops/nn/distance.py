@@ -208,7 +208,8 @@ def cdist(
     p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
 ) -> Any:
-    """cdist(x1, x2, p=2.0, compute_mode="use_mm_…_if_necessary") -> Tensor: p-distances of rows.
+    """cdist(x1, x2, p=2.0, compute_mode="use_mm_…_if_necessary") -> Tensor: the distances between
+    all pairs of rows.
 
     Between every row of `x1` and every row of `x2`.
 
@@ -366,7 +367,8 @@ def pdist(input: Any, p: float = 2.0) -> Any:
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
-    """nn.functional.pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False) -> Tensor: p-norms.
+    """nn.functional.pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False) -> Tensor: the
+    distances between rows of the same number.
 
     Of x1 - x2 + eps, over the last dimension.
 
@@ -400,7 +402,8 @@ def pairwise_distance(
     autocast=Autocast(gpu=SINGLE),
 )
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """nn.functional.cosine_similarity(x1, x2, dim=1, eps=1e-8) -> Tensor: cosines of angles.
+    """nn.functional.cosine_similarity(x1, x2, dim=1, eps=1e-8) -> Tensor: the cosines of the angles
+    between vectors.
 
     >>> cosine_similarity(tensor([1.0, 1.0]), tensor([1.0, 0.0]), dim=0)
     tensor(0.7071)

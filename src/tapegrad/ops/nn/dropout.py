@@ -163,7 +163,7 @@ def feature_dropout_(input: Any, p: float, train: bool) -> Any:
 
 @api(method=False, samples=CHANNEL_CASES)
 def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
-    """feature_alpha_dropout(input, p, train) -> Tensor: `alpha_dropout` of whole channels.
+    """feature_alpha_dropout(input, p, train) -> Tensor: alpha_dropout of whole channels.
 
     >>> feature_alpha_dropout(ones(1, 2), 1.0, True)
     tensor([[0., 0.]])

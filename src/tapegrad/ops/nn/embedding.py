@@ -206,7 +206,8 @@ def embedding_rows(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:
-    """embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False) -> Tensor: rows.
+    """embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False) -> Tensor: the rows of a
+    table that `indices` numbers.
 
     `nn.functional.embedding` takes the indices first.
 

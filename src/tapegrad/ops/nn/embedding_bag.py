@@ -407,7 +407,8 @@ def embedding_bag_parts(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Any, Any, Any, Any]:
-    """embedding_bag(weight, indices, offsets, …, mode=0, …) -> four Tensors: bags of rows.
+    """embedding_bag(weight, indices, offsets, …, mode=0, …) -> four Tensors: sums, means or maxima
+    of rows of a table.
 
     The bags, and what PyTorch keeps for their gradient. `nn.functional.embedding_bag` gives the
     bags alone.

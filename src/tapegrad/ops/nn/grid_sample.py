@@ -266,7 +266,8 @@ def summed(parts: list[Any]) -> Any:
 
 @op
 class GridSampler2d(Sampler):
-    """grid_sampler_2d(input, grid, …) -> Tensor: images read at points."""
+    """grid_sampler_2d(input, grid, …) -> Tensor: grid_sample of images, with the modes given as
+    numbers."""
 
     name = "grid_sampler_2d"
     node = "GridSampler2DBackward0"
@@ -276,7 +277,8 @@ class GridSampler2d(Sampler):
 
 @op
 class GridSampler3d(Sampler):
-    """grid_sampler_3d(input, grid, …) -> Tensor: volumes read at points."""
+    """grid_sampler_3d(input, grid, …) -> Tensor: grid_sample of volumes, with the modes given as
+    numbers."""
 
     name = "grid_sampler_3d"
     node = "GridSampler3DBackward0"
@@ -446,7 +448,8 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Any:
-    """grid_sample(input, grid, mode='bilinear', padding_mode='zeros') -> Tensor: images at points.
+    """grid_sample(input, grid, mode='bilinear', padding_mode='zeros') -> Tensor: the values of
+    images at given points.
 
     The points have coordinates from -1 to 1, x before y (before z).
 
@@ -490,7 +493,8 @@ CASES_3D = [Case(Draw(1, 2, 2, 3, 2), POINTS_3D, 0, 1, True)]
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    """grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners) -> Tensor: read.
+    """grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners) -> Tensor: like
+    grid_sample, with the modes given as numbers.
 
     >>> grid_sampler(tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), zeros(1, 1, 1, 2), 0, 0, False)
     tensor([[[[2.5000]]]])

@@ -14,7 +14,8 @@ from ..block.public import public
 def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Any:
-    """gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1) -> Tensor: a soft choice.
+    """gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1) -> Tensor: a class drawn from
+    `logits`, so that gradients pass.
 
     Softmax of `logits` with Gumbel noise, at temperature `tau`. With `hard` the result is one-hot
     and its gradient that of the soft one.

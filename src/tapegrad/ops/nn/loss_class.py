@@ -134,7 +134,8 @@ def entry_factors(
 
 @op
 class NllLoss(ClassLoss):
-    """nll_loss(input, target, weight, reduction, ignore_index) -> Tensor: of vectors."""
+    """nll_loss(input, target, weight, reduction, ignore_index) -> Tensor: minus the log probability
+    that `input` gives to the class `target`."""
 
     aten = "nll_loss_forward"
     autocast = Autocast(cpu=SINGLE, gpu=SINGLE)
@@ -393,7 +394,8 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
-    """cross_entropy(input, target, weight=None, …, label_smoothing=0.0) -> Tensor: of logits.
+    """cross_entropy(input, target, weight=None, …, label_smoothing=0.0) -> Tensor: the loss of a
+    classifier, computed from its logits.
 
     The negative log likelihood under the softmax of `input` over dimension 1; `target` names
     classes, or holds a probability for each.

@@ -365,7 +365,8 @@ def ctc_loss_by_number(
     reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Any:
-    """ctc_loss(log_probs, targets, input_lengths, target_lengths, …) -> Tensor: by number.
+    """ctc_loss(log_probs, targets, input_lengths, target_lengths, …) -> Tensor: connectionist
+    temporal classification: sequences without alignment.
 
     `nn.functional` has the usual spelling.
 

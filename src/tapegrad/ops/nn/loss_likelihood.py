@@ -44,7 +44,8 @@ def times(value: Any, weight: Any) -> Any:
 
 @op
 class BinaryCrossEntropy(Block):
-    """binary_cross_entropy(input, target, weight, reduction) -> Tensor: of probabilities."""
+    """binary_cross_entropy(input, target, weight, reduction) -> Tensor: the loss of a yes/no
+    classifier that gives probabilities."""
 
     aten = "binary_cross_entropy"
     tensors = ("input", "target", "weight")
@@ -503,7 +504,8 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    """gaussian_nll_loss(input, target, var, full=False, eps=1e-6, …) -> Tensor: of normal values.
+    """gaussian_nll_loss(input, target, var, full=False, eps=1e-6, …) -> Tensor: the loss of a model
+    that predicts a mean and a variance.
 
     The negative log likelihood of `target` with mean `input` and variance `var`.
 

@@ -450,7 +450,8 @@ TINY = 1e-12  # keeps the length of a zero vector from being zero
 def cosine_embedding_loss_by_number(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
 ) -> Any:
-    """cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0) -> Tensor: by number.
+    """cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0) -> Tensor: pull pairs
+    of vectors together or push them apart, by their angle.
 
     `nn.functional` has the usual spelling.
 

@@ -479,7 +479,8 @@ def fractional_max_pool3d(return_indices: bool, *given: Any) -> Any:
 
 @fractional_function(samples=CASES_2D)
 def fractional_max_pool2d_with_indices(return_indices: bool, *given: Any) -> Any:
-    """fractional_max_pool2d_with_indices(input, kernel_size) -> (Tensor, LongTensor): and places.
+    """fractional_max_pool2d_with_indices(input, kernel_size) -> (Tensor, LongTensor): maxima of
+    windows drawn at random, and where they are.
 
     >>> nn.functional.fractional_max_pool2d_with_indices(arange(16.0).view(1, 4, 4), 2, 1)
     (tensor([[[15.]]]), tensor([[[15]]]))
@@ -489,7 +490,8 @@ def fractional_max_pool2d_with_indices(return_indices: bool, *given: Any) -> Any
 
 @fractional_function(samples=CASES_3D)
 def fractional_max_pool3d_with_indices(return_indices: bool, *given: Any) -> Any:
-    """fractional_max_pool3d_with_indices(input, kernel_size) -> (Tensor, LongTensor): and places.
+    """fractional_max_pool3d_with_indices(input, kernel_size) -> (Tensor, LongTensor): maxima of
+    windows drawn at random, and where they are.
 
     >>> nn.functional.fractional_max_pool3d_with_indices(arange(27.0).view(1, 3, 3, 3), 2, 1)
     (tensor([[[[26.]]]]), tensor([[[[26]]]]))

@@ -395,7 +395,8 @@ def step_case(gates: int, states: int, bias: bool) -> Case:
 def rnn_tanh_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
-    """rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> Tensor: one step.
+    """rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> Tensor: one step of a recurrent
+    network: the new hidden state.
 
     >>> rnn_tanh_cell(ones(1, 1), zeros(1, 1), ones(1, 1), ones(1, 1))
     tensor([[0.7616]])
@@ -408,7 +409,8 @@ def rnn_tanh_cell(
 def rnn_relu_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
-    """rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> Tensor: one step.
+    """rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> Tensor: one step of a recurrent
+    network: the new hidden state.
 
     >>> rnn_relu_cell(ones(1, 1), ones(1, 1), ones(1, 1), ones(1, 1))
     tensor([[2.]])
@@ -423,7 +425,8 @@ def rnn_relu_cell(
     autocast=Autocast(gpu=LOWER),
 )
 def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> (Tensor, Tensor): one step.
+    """lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> (Tensor, Tensor): one step of an
+    LSTM: the new hidden and cell states.
 
     >>> h, w = zeros(1, 1), ones(4, 1)
     >>> lstm_cell(ones(1, 1), (h, h), w, w)
@@ -454,7 +457,8 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     autocast=Autocast(gpu=LOWER),
 )
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> Tensor: one step.
+    """gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None) -> Tensor: one step of a GRU: the new
+    hidden state.
 
     >>> w = ones(3, 1)
     >>> gru_cell(ones(1, 1), zeros(1, 1), w, w)

@@ -62,7 +62,7 @@ class Eq(Comparison):
 
 @op
 class Ne(Comparison):
-    """ne(input, other) -> Tensor: where the two differ.
+    """ne(input, other) -> Tensor: which elements differ.
 
     >>> tensor([1, 2]) != 1
     tensor([False,  True])
@@ -209,7 +209,7 @@ class LogicalXor(Logical):
 
 @op
 class LogicalNot(Block):
-    """logical_not(input) -> Tensor: where it is zero.
+    """logical_not(input) -> Tensor: which elements are zero.
 
     >>> logical_not(tensor([0.0, 0.5]))
     tensor([ True, False])
@@ -246,7 +246,7 @@ class Isnan(Question):
 
 @op
 class Isinf(Question):
-    """isinf(input) -> Tensor: where it is infinite.
+    """isinf(input) -> Tensor: which elements are infinite.
 
     >>> isinf(tensor([1.0, float("-inf")]))
     tensor([False,  True])
@@ -339,7 +339,8 @@ class Signbit(Question):
 
 @op
 class Isclose(Block):
-    """isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor: where they agree.
+    """isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor: which elements
+    agree within the tolerances.
 
     >>> isclose(tensor([1.0, 2.0]), tensor([1.0, 2.1]))
     tensor([ True, False])
@@ -380,7 +381,8 @@ class Isclose(Block):
 def allclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool: if all are close.
+    """allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool: whether all elements
+    agree within the tolerances.
 
     >>> allclose(tensor([1.0]), tensor([1.0 + 1e-7]))
     True

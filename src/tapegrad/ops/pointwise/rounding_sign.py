@@ -101,7 +101,7 @@ def no_complex_sign(input: Any) -> None:
 
 @op
 class Sign(Flat):
-    """sign(input) -> Tensor: -1, 0 or 1.
+    """sign(input) -> Tensor: -1 for negative elements, 0 for zeros, 1 for positive ones.
 
     >>> sign(tensor([-2.0, 0.0, 3.0]))
     tensor([-1.,  0.,  1.])

@@ -597,7 +597,7 @@ class SigmoidBackward(Elementwise):
 
 @op
 class Erf(Elementwise):
-    """erf(input) -> Tensor: the error function.
+    """erf(input) -> Tensor: the error function of each element.
 
     >>> erf(tensor([0.0, 1.0]))
     tensor([0.0000, 0.8427])

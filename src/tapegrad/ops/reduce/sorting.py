@@ -151,7 +151,8 @@ def msort(input: Any) -> Any:
 
 @op
 class Topk(Block):
-    """topk(input, k, dim=-1, largest=True, sorted=True) -> (Tensor, Tensor): the `k` largest.
+    """topk(input, k, dim=-1, largest=True, sorted=True) -> (Tensor, Tensor): the `k` largest
+    elements and their indices.
 
     >>> topk(tensor([3, 1, 2]), 2).values
     tensor([3, 2])
@@ -334,7 +335,8 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """unique(input, return_inverse=False, return_counts=False, dim=None) -> Any: the values.
+    """unique(input, return_inverse=False, return_counts=False, dim=None) -> Any: the different
+    values, sorted.
 
     >>> unique(tensor([3, 1, 1]))
     tensor([1, 3])
@@ -478,7 +480,8 @@ def check_sortable(boundaries: Any, input: Any) -> None:
 
 @op
 class Searchsorted(Block):
-    """searchsorted(sorted_sequence, input, *, right=False) -> Tensor: where to insert.
+    """searchsorted(sorted_sequence, input, *, right=False) -> Tensor: where each value would be
+    inserted to keep the order.
 
     >>> searchsorted(tensor([1, 3, 5]), tensor([3, 4]))
     tensor([1, 2])

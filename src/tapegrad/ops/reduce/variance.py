@@ -160,7 +160,7 @@ class Std(Spread):
 
 @op
 class VarMean(Spread):
-    """var_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): variances and means."""
+    """var_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): the variance and the mean."""
 
     aten = "var_mean.correction"
     outs = ("var", "mean")
@@ -182,7 +182,8 @@ class VarMean(Spread):
 
 @op
 class StdMean(Spread):
-    """std_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): deviations and means."""
+    """std_mean(input, dim, correction, keepdim) -> (Tensor, Tensor): the standard deviation and the
+    mean."""
 
     aten = "std_mean.correction"
     outs = ("std", "mean")

@@ -10,7 +10,7 @@ from ...core.arguments import wrap_dim
 from ...core.op import REGISTRY
 from ...core.strides import settled
 from ...core.warned import warn
-from ...errors import unbound_call
+from ...errors import explain_call, unbound_call
 from ..block import Case, ViewOp, api, apply, op
 from ..block.batching import up
 from ..block.samples import Draw
@@ -184,11 +184,13 @@ class Permute(ViewOp):
 def permuted(input: Any, dims: tuple[int, ...]) -> Any:
     ndim = input._array.ndim
     if len(dims) != ndim:
-        raise RuntimeError(
+        error = RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
             f"length of the desired ordering of dimensions i.e. input.dim() = {ndim} is not equal "
             f"to len(dims) = {len(dims)}"
         )
+        explain_call(error, "permute", ("input", "dims"), (input, dims))
+        raise error
     order = tuple([wrap_dim(d, ndim) for d in dims])
     if len(set(order)) != ndim:
         raise RuntimeError("permute(): duplicate dims are not allowed.")

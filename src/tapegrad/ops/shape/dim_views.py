@@ -406,7 +406,7 @@ def atleast_1d(*tensors: Any) -> Any:
 
 @api(method=False, samples=[Case(Draw()), Case(Draw(2)), Case(Draw(2, 3))], python=True)
 def atleast_2d(*tensors: Any) -> Any:
-    """atleast_2d(*tensors) -> Tensor or tuple: vectors become rows.
+    """atleast_2d(*tensors) -> Tensor or tuple: with at least two dimensions: vectors become rows.
 
     >>> atleast_2d(tensor([1, 2]))
     tensor([[1, 2]])

@@ -327,7 +327,8 @@ def tensor_split(
     indices: Any = None,
     tensor_indices_or_sections: Any = None,
 ) -> Any:
-    """tensor_split(input, indices_or_sections, dim=0) -> tuple of Tensors: NumPy's array_split.
+    """tensor_split(input, indices_or_sections, dim=0) -> tuple of Tensors: pieces of nearly equal
+    size, or cut at given places.
 
     >>> tensor_split(arange(5), (1, 3))
     (tensor([0]), tensor([1, 2]), tensor([3, 4]))
@@ -393,7 +394,8 @@ def split_dim(name: str, input: Any, where: Any, least: int, dim: int) -> Any:
 
 @api(samples=[Case(Draw(2, 4), 2), Case(Draw(4), [1])], spread_ints=True)
 def hsplit(input: Any, indices_or_sections: Any) -> Any:
-    """hsplit(input, indices_or_sections) -> tuple of Tensors: split into columns.
+    """hsplit(input, indices_or_sections) -> tuple of Tensors: pieces side by side: along the
+    second dimension, of a vector along its only one.
 
     >>> hsplit(tensor([[1, 2], [3, 4]]), 2)[0]
     tensor([[1],
@@ -404,7 +406,8 @@ def hsplit(input: Any, indices_or_sections: Any) -> Any:
 
 @api(samples=[Case(Draw(4, 2), 2)], spread_ints=True)
 def vsplit(input: Any, indices_or_sections: Any) -> Any:
-    """vsplit(input, indices_or_sections) -> tuple of Tensors: split into rows.
+    """vsplit(input, indices_or_sections) -> tuple of Tensors: pieces along the first dimension (the
+    rows).
 
     >>> vsplit(tensor([[1, 2], [3, 4]]), 2)[0]
     tensor([[1, 2]])

@@ -42,7 +42,8 @@ class ByStrides(ViewOp):
 
 @op
 class AsStrided(ByStrides):
-    """as_strided(input, size, stride, offset) -> Tensor: a view of the memory by its strides."""
+    """as_strided(input, size, stride, offset) -> Tensor: a view with this size and these strides in
+    memory."""
 
     aten = "as_strided"
 

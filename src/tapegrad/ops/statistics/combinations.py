@@ -371,7 +371,8 @@ def isin(
     element: Any = None,
     test_element: Any = None,
 ) -> Any:
-    """isin(elements, test_elements, *, assume_unique=False, invert=False) -> Tensor: membership.
+    """isin(elements, test_elements, *, assume_unique=False, invert=False) -> Tensor: which
+    `elements` are among `test_elements`.
 
     >>> isin(tensor([[1, 2], [3, 4]]), tensor([2, 3]))
     tensor([[False,  True],

@@ -69,7 +69,8 @@ def check_weights(name: str, weights: Any, floating: bool, observations: int) ->
     ]
 )
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """cov(input, *, correction=1, fweights=None, aweights=None) -> Tensor: covariances.
+    """cov(input, *, correction=1, fweights=None, aweights=None) -> Tensor: the matrix of
+    covariances.
 
     Rows are variables, columns are observations, which may have weights: how often each was seen
     (`fweights`) and how much it counts (`aweights`).

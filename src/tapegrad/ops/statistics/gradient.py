@@ -121,7 +121,8 @@ def checked_dims(x: Any, dim: Any, edge_order: int) -> tuple[int, ...]:
     ],
 )
 def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> Any:
-    """gradient(input, *, spacing=1, dim=None, edge_order=1) -> tuple of Tensors: slopes.
+    """gradient(input, *, spacing=1, dim=None, edge_order=1) -> tuple of Tensors: the slopes of
+    values on a grid.
 
     Along each of `dim`, by central differences. `spacing` is the distance of the samples, a number
     for each dimension, or a tensor with their places for each.

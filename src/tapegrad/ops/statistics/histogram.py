@@ -226,7 +226,8 @@ def check_histogram(input: Any, x: Any, bins: list[Any], weight: Any, range: Any
 
 @op
 class Histogram(Block):
-    """histogram(input, bins, *, range=None, weight=None) -> (hist, bin_edges): counts in bins.
+    """histogram(input, bins, *, range=None, weight=None) -> (hist, bin_edges): how many elements
+    fall into each bin.
 
     `bins` is a number of bins of equal width, or a tensor of their edges. With `density`, the
     integral is 1.
@@ -337,7 +338,8 @@ class HistogramddBinEdges(Block):
 def histogramdd(
     input: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False
 ) -> Any:
-    """histogramdd(input, bins, range=None, weight=None) -> (hist, bin_edges): counts in cells.
+    """histogramdd(input, bins, range=None, weight=None) -> (hist, bin_edges): how many points fall
+    into each cell of a grid.
 
     The rows of `input` are points; `bins` says for each coordinate how many bins there are, or
     where their edges are.

@@ -197,7 +197,8 @@ def nanmedian(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 @op
 class Kthvalue(Picked):
-    """kthvalue(input, k, dim=-1, keepdim=False) -> (Tensor, LongTensor): the `k`-th smallest.
+    """kthvalue(input, k, dim=-1, keepdim=False) -> (Tensor, LongTensor): the `k`-th smallest
+    element and its index.
 
     >>> kthvalue(tensor([3.0, 1.0, 2.0]), 2)
     torch.return_types.kthvalue(
@@ -404,7 +405,8 @@ def quantile_cases() -> list[Case]:
 def quantile(
     input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
-    """quantile(input, q, dim=None, keepdim=False, *, interpolation="linear") -> Tensor: quantiles.
+    """quantile(input, q, dim=None, keepdim=False, *, interpolation="linear") -> Tensor: the values
+    below which fractions `q` of the elements lie.
 
     `q` is a number or a tensor of them. NaN where there is one.
 

@@ -11,6 +11,7 @@ from typing import Any
 import tapegrad as tg
 
 from ...core.warned import warn
+from ...errors import slips
 from ..optimizer import Optimizer
 
 EPOCH_DEPRECATION_WARNING = (
@@ -100,13 +101,13 @@ class LRScheduler:
                 UserWarning,
             )
         elif not getattr(self.optimizer, "_opt_called", False):
-            warn(
+            sentence = (
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch "
                 "1.1.0 and later, you should call them in the opposite order: `optimizer.step()` "
                 "before `lr_scheduler.step()`.  Failure to do this will result in PyTorch "
-                "skipping the first value of the learning rate schedule. " + MORE,
-                UserWarning,
+                "skipping the first value of the learning rate schedule. " + MORE
             )
+            warn(slips.scheduler_first(sentence))
 
     def _update_lr(self, epoch: int | None = None) -> None:
         with computing(self):

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import tapegrad as tg
 
 from ...core.warned import warn
+from ...errors import slips
 
 __all__ = [
     "Dataset",
@@ -75,7 +76,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
     def __init__(self, *tensors: Any) -> None:
         if any(t.size(0) != tensors[0].size(0) for t in tensors):
-            raise AssertionError("Size mismatch between tensors")
+            raise slips.other_lengths("Size mismatch between tensors", tensors)
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Any, ...]:
@@ -248,7 +249,8 @@ def random_split(
         lengths = _lengths_of_fractions(len(dataset), lengths)
     total = sum(lengths)
     if total != len(dataset):
-        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+        sentence = "Sum of input lengths does not equal the length of the input dataset!"
+        raise slips.split_of_other_size(sentence, lengths, len(dataset))
     order = tg.randperm(total, generator=generator).tolist()
     ends = itertools.accumulate(lengths)
     return [

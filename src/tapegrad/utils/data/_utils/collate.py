@@ -15,6 +15,7 @@ import numpy as np
 
 import tapegrad as tg
 
+from ....errors import slips
 from . import worker
 
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
@@ -108,12 +109,19 @@ def collate(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
         columns = [column(samples) for samples in zip(*batch, strict=True)]
         # A plain tuple becomes a list: so it has always been.
         return columns if isinstance(first, tuple) else _like_sequence(first, columns)
-    raise TypeError(default_collate_err_msg_format.format(kind))
+    error = TypeError(default_collate_err_msg_format.format(kind))
+    slips.explain_batch(error, batch)
+    raise error
 
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
     """Tensors, stacked."""
-    stacked = tg.stack(batch, 0)
+    try:
+        stacked = tg.stack(batch, 0)
+    except RuntimeError as error:
+        if str(error).startswith("stack expects"):
+            slips.explain_batch(error, batch)
+        raise
     if stacked.requires_grad and worker.get_worker_info() is not None:
         # PyTorch writes the batch of a worker into shared memory; a graph cannot leave a process.
         raise RuntimeError(
