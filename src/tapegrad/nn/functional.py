@@ -89,7 +89,7 @@ linear = APIS["nn.functional.linear"].call
 # --- activations -----------------------------------------------------------------------------
 
 
-def asked(function: Any, input: Any, options: dict[str, Any]) -> Any:
+def _asked(function: Any, input: Any, options: dict[str, Any]) -> Any:
     """What a mode or the `__torch_function__` of `input` answers, or NotImplemented."""
     if WATCHED and is_watched((input,), {}):
         return ask_watchers(function, (input,), options)
@@ -103,7 +103,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
     tensor([0., 2.])
     """
     if WATCHED or not isinstance(input, TensorBase):
-        found = asked(relu, input, {"inplace": inplace})
+        found = _asked(relu, input, {"inplace": inplace})
         if found is not NotImplemented:
             return found
     return input.relu_() if inplace else RELU(input)
@@ -147,7 +147,7 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     """
     if WATCHED or not isinstance(input, TensorBase):
         options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
-        found = asked(softmax, input, options)
+        found = _asked(softmax, input, options)
         if found is not NotImplemented:
             return found
     dim = softmax_dim("softmax", input.dim()) if dim is None else dim
@@ -162,7 +162,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     """
     if WATCHED or not isinstance(input, TensorBase):
         options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
-        found = asked(softmin, input, options)
+        found = _asked(softmin, input, options)
         if found is not NotImplemented:
             return found
     dim = softmax_dim("softmin", input.dim()) if dim is None else dim
@@ -177,7 +177,7 @@ def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype:
     """
     if WATCHED or not isinstance(input, TensorBase):
         options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
-        found = asked(log_softmax, input, options)
+        found = _asked(log_softmax, input, options)
         if found is not NotImplemented:
             return found
     dim = softmax_dim("log_softmax", input.dim()) if dim is None else dim
