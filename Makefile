@@ -11,6 +11,7 @@
 #   make parity       differential tests against PyTorch, and its whole operator table
 #   make parity-page  the operator table again, written to docs/parity.md
 #   make parity-pure  the same on the pure Python build, as far as the core matters
+#   make conformance PYTORCH=path  PyTorch's own tests, from a checkout of its source
 #   make golden       record again what PyTorch answers (tests/golden)
 #   make bench        timings against PyTorch;  make bench-pure for the pure build
 #   make bench-page   the same, written to docs/benchmarks.md
@@ -52,7 +53,7 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(wildcard src/*.py src/*.pth) \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test thorough test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
+.PHONY: help demo test thorough test-pure test-cuda docs lint generate parity parity-pure parity-page golden conformance bench \
     bench-pure bench-page bench-zoo survey survey-page libraries libraries-quick sanitize tsan fuzz wheel clean \
     python314 i386 arm64 mingw
 .DELETE_ON_ERROR:
@@ -111,6 +112,10 @@ parity-pure: $(VENV_PARITY)/.tools
 parity-page: $(VENV_PARITY)/.tools
 	PYTHONPATH=src $(VENV_PARITY)/bin/python tests/parity/opdb.py --workers $(WORKERS) --write
 	PYTHONPATH=src $(VENV_PARITY)/bin/python tools/names.py --write
+
+# CONFORMANCE_FILES: files in its folder test/, by default those that tools/conformance.py names.
+conformance: $(VENV_PARITY)/.tools
+	PYTHONPATH=src $(VENV_PARITY)/bin/python tools/conformance.py "$(PYTORCH)" $(CONFORMANCE_FILES)
 
 golden: $(VENV_PARITY)/.tools
 	$(VENV_PARITY)/bin/python tests/programs/record.py

@@ -323,13 +323,18 @@ def save(
             storages = Storages(location_tag, (None,))
             legacy.save(obj, file.write, pickle_module, pickle_protocol, storages)
 
-        write_legacy(f) if path is None else write_file(path, write_legacy)
+        if path is not None:
+            write_file(path, write_legacy)
+            return
+        write_legacy(f)
+        flush(f)
         return
     storages = Storages(location_tag)
     data = io.BytesIO()
     make_pickler(pickle_module, data, pickle_protocol, storages).dump(obj)
     if path is None:
         write_archive(f.write, "archive", data.getbuffer(), storages, _disable_byteorder_record)
+        flush(f)
         return
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
@@ -348,6 +353,12 @@ def save(
         if is_open:
             raise
         raise RuntimeError(f"open file failed with strerror: {error.strerror}\n  {path}") from error
+
+
+def flush(file: Any) -> None:
+    """What was saved can be read by the name of the file, as after PyTorch's `save`."""
+    if hasattr(file, "flush"):
+        file.flush()
 
 
 def write_archive(

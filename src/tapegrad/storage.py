@@ -400,6 +400,8 @@ class TypedStorage(UntypedStorage):
     def untyped(self) -> UntypedStorage:
         return UntypedStorage(self.owner)
 
+    _untyped_storage = property(untyped)
+
     def type(self) -> str:
         return f"torch.{self.dtype.scalar_type}Storage"
 

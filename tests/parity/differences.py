@@ -26,6 +26,11 @@ NOT_YET = """
 - `OpOverload.tags` of PyTorch's own ops is empty; ops of users have the tags that were given.
 - `._version` of what `torch.autograd.grad` returns is 0; PyTorch counts sums made in place.
 - `torch.load(weights_only=True)` refuses sparse tensors.
+- Gradients of images in channels-last order are in the usual order from pools, resizing, padding
+  and convolutions; so are results of `batch_norm`, `group_norm` and `max_unpool2d` of images with
+  gaps.
+- `torch.fft.fft.__name__` is "fft", PyTorch's "fft_fft"; so it is with `linalg` and `special`, and
+  `__torch_function__` is not asked about private methods of sparse tensors.
 - Strides: of dimensions of size 1 in results of elementwise functions; of `2 ** x` of a transposed
   `x`; of `select_scatter` and its like with gaps; of about 4 % of the gradients that
   `autograd.grad` returns for transposed tensors (`.grad` lies as its tensor).
@@ -35,7 +40,7 @@ NOT_YET = """
   PyTorch it is that of the sum.
 - The storage of `from_numpy(a[1:])` begins where `a` does: `storage_offset()` counts from there.
 - Private modules that only PyTorch's tests use (`torch.masked._ops`, `torch._library.utils`,
-  `torch.testing.FileCheck`).
+  `torch.testing.FileCheck`, `torch._C._will_engine_execute_node`, `functorch.experimental`).
 """
 # name -> a program that ends in `got`, PyTorch's derivative, and `want`, by finite differences.
 REPRODUCERS = {

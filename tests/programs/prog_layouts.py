@@ -207,3 +207,22 @@ def turned(torch, shape, order):
     """A tensor whose dimensions lie in memory in this order, from the slowest."""
     back = [order.index(d) for d in range(len(shape))]
     return torch.ones([shape[d] for d in order]).permute(back)
+
+
+@program
+def parts_of_images_in_channels_last_order(torch, log):
+    """The result is in that order too, whether or not the part has gaps in memory."""
+    F = torch.nn.functional
+    images = torch.arange(384.0).view(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    volumes = torch.arange(384.0).view(2, 3, 4, 4, 4)
+    volumes = volumes.contiguous(memory_format=torch.channels_last_3d)
+    for x in (images[..., ::2], images[:, :, ::2], images[:, 1:], images[:, :, 2:], images[::2]):
+        log(F.max_pool2d(x, 2).stride(), F.avg_pool2d(x, 2).stride())
+        log([i.stride() for i in F.max_pool2d(x, 2, return_indices=True)])
+        log(F.adaptive_max_pool2d(x, 2).stride(), F.adaptive_avg_pool2d(x, 2).stride())
+        for mode in ("nearest", "bilinear", "bicubic", "area"):
+            log(F.interpolate(x, size=(3, 5), mode=mode).stride())
+        log(F.pad(x, (1, 1, 1, 1), mode="replicate").stride())
+    for x in (volumes[..., ::2], volumes[:, :, ::2], volumes[:, 1:]):
+        log(F.interpolate(x, scale_factor=2).stride())
+        log(F.interpolate(x, scale_factor=2, mode="trilinear").stride())

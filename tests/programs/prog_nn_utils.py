@@ -534,3 +534,13 @@ def functional_call_without_a_parameter(torch, log):
     given = {"weight": torch.ones(2, 2), "bias": None}
     log(torch.func.functional_call(net, given, torch.ones(1, 2)), net.bias is not None)
     log.raises(lambda: torch.func.functional_call(net, {"bias": 1}, torch.ones(1, 2)))
+
+
+@program
+def functional_call_refuses(torch, log):
+    layer = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    layer.note = "text"
+    call, x = torch.func.functional_call, torch.ones(3, 2)
+    log.raises(lambda: call(layer, {"note": x}, (x,)))
+    log.raises(lambda: call(layer, {"1.bias": x[0], "odd": x, "a": x}, (x,), strict=True))
+    log(layer.note, sorted(layer.state_dict()))

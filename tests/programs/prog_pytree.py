@@ -2,10 +2,12 @@
 
 import collections
 import dataclasses
+import enum
 
 from programs.harness import program
 
 Point = collections.namedtuple("Point", "x y")
+inspect_mode = enum.Enum("inspect_mode", "OPEN CLOSED", module=__name__)
 
 
 def example():
@@ -179,3 +181,20 @@ def classes_of_constants(torch, log):
     log(tree.tree_map(lambda x: x + 1, (Name("a"), 1)) == (Name("a"), 2))
     log.raises(lambda: tree.register_constant(type("Plain", (), {})))
     log.raises(lambda: tree.register_constant(Unhashed))
+
+
+@program
+def shapes_with_namedtuples_and_enums_as_json(torch, log):
+    tree = tree_module(torch)
+    unnamed = tree.tree_structure(Point(1, [2]))
+    log.raises(lambda: tree.treespec_dumps(unnamed))
+    pair = collections.namedtuple("pair", "a b")
+    tree._register_namedtuple(pair, serialized_type_name="programs.pair")
+    spec = tree.tree_structure({"k": pair(1, (2, [3]))})
+    text = tree.treespec_dumps(spec)
+    log(text, tree.treespec_loads(text) == spec)
+    log.raises(lambda: tree.treespec_loads(text.replace("pair", "unknown")))
+    modes = {inspect_mode.CLOSED: 1, inspect_mode.OPEN: [2]}
+    text = tree.treespec_dumps(tree.tree_structure(modes))
+    log(text, tree.treespec_loads(text) == tree.tree_structure(modes))
+    log.raises(lambda: tree.treespec_dumps(tree.tree_structure({object: 1})))

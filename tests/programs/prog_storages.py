@@ -56,3 +56,26 @@ def storages_set(torch, log):
     five = torch.arange(5.0)
     log(torch.empty(0).set_(five.storage(), 1, (4,)), torch.empty(0).set_(five[2:], 1, (2,)))
     log(torch.ones(2, 2).t().set_(five[1:], 0, (2, 2)), torch.ones(0).set_(five, 0, (2, 2), (1, 2)))
+
+
+@program
+def tensors_of_storages(torch, log):
+    """A typed storage must have the dtype that is asked for; the memory is shared."""
+    s = torch.arange(3.0).storage()
+    for make in (torch.tensor, torch.as_tensor, torch.asarray):
+        t = make(s)
+        t[0] += 1
+        log(t, s[0], make(s, dtype=torch.float32).dtype)
+        log.raises(lambda make=make: make(s, dtype=torch.float64))
+        log.raises(lambda make=make: make(torch.tensor([1, 2]).storage()))
+        log(make(s._untyped_storage, dtype=torch.uint8).tolist(), make(s.untyped()).dtype)
+
+
+@program
+def a_saved_file_can_be_read_before_it_is_closed(torch, log):
+    import tempfile
+
+    for zipped in (True, False):
+        with tempfile.NamedTemporaryFile() as file:
+            torch.save([torch.arange(3.0)], file, _use_new_zipfile_serialization=zipped)
+            log(torch.load(file.name))

@@ -60,3 +60,47 @@ def torch_function_is_asked(torch, log):
     t = Watching([1.0, 2.0])
     results = [t * 2, torch.exp(t), torch.add(torch.ones(2), t)]
     log(names(*results), [c for c in calls if c in ("mul", "exp", "add")])
+
+
+@program
+def a_subclass_makes_the_result_its_own(torch, log):
+    """Also where the function writes, makes a tensor, or reads memory as another dtype."""
+    cls = make(torch)
+    t = cls([1.0, 2.0])
+    x = torch.ones(2)
+    made = [torch.zeros_like(t), torch.empty_like(t), torch.full_like(t, 3.0), torch.rand_like(t)]
+    log(names(*made, t.new_zeros(2), torch.nn.functional.dropout(t), t.view(torch.int32)))
+    written = x.add_(t)
+    log(names(written, x.mul_(t), x.copy_(t), x.addcmul_(t, t), x.clamp_(t, t + 1), x.eq_(t)))
+    log(names(x.expand_as(t), x.view_as(t), x.type_as(t), x.to(t)), x, written is x)
+    log(names(torch.add(t, 1, out=torch.empty(2)), torch.add(x, 1, out=torch.empty(2))))
+    log(names(x), written.data_ptr() == x.data_ptr(), written._version)
+    y = torch.ones(2, requires_grad=True) * 2
+    z = y.mul_(t)
+    log(names(y, z), type(y.grad_fn).__name__, type(z.grad_fn).__name__)
+
+
+@program
+def objects_with_torch_function_are_asked_by_functions_of_layers(torch, log):
+    class Asked:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__, [t.__name__ for t in types], len(args), sorted(kwargs or {})
+
+    o, x = Asked(), torch.ones(2, 2)
+    F = torch.nn.functional
+    log(
+        F.relu(o),
+        F.relu(o, inplace=True),
+        F.softmax(o, 0),
+        F.softmin(o, 0),
+        F.log_softmax(o, dim=1),
+    )
+    log(F.linear(o, x), F.linear(x, o)[0], F.linear(x, x, o)[0], F.linear(o, x, x)[1])
+
+    class Loud(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__, len(args)
+
+    log(torch.ones(2).as_subclass(Loud).view(torch.int32))

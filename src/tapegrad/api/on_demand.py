@@ -37,6 +37,7 @@ def fill() -> None:
     ON_DEMAND.out_of_memory = function(".cuda.memory", "explained")
     ON_DEMAND.resolve_name = function(".overrides", "resolve_name")
     ON_DEMAND.handle_torch_function = function(".overrides", "handle_torch_function")
+    ON_DEMAND.ask_foreign = function(".overrides", "ask_foreign")
     ON_DEMAND.schema_calls = module("._library.calls")
     ON_DEMAND.ones_like = function(".", "ones_like")
     ON_DEMAND.mapped_arguments = function(".func.vmapping", "mapped_arguments")

@@ -60,11 +60,15 @@ class DisableTorchFunction:
         WATCHING.off, MODES.subclasses_off = self.before
 
 
-def watch_class(cls: Any) -> None:
-    """Note a class with `__torch_function__`: from now on functions look for it in arguments."""
+def watch_class(cls: Any, attributes: bool = True) -> None:
+    """Note a subclass of Tensor: from now on functions look for it in their arguments.
+
+    Fields and methods that run no op only matter to classes with a `__torch_function__`.
+    """
     if cls not in ASKED_CLASSES and cls.__module__.partition(".")[0] not in ("tapegrad", "torch"):
         ask_classes(cls)
-        watch_attributes()
+        if attributes:
+            watch_attributes()
 
 
 def ask_classes(*classes: Any) -> None:

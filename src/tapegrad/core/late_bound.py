@@ -140,6 +140,7 @@ class OnDemand:
     out_of_memory: Any = None  # (MemoryError): PyTorch's error where it came from a GPU
     resolve_name: Any = None  # (function): its name, for an error
     handle_torch_function: Any = None  # overrides.handle_torch_function
+    ask_foreign: Any = None  # overrides.ask_foreign
     schema_calls: Any = None  # (): _library/calls.py, which shows ops as PyTorch's schemas do
     ones_like: Any = None  # the public function, which `__torch_dispatch__` sees
     mapped_arguments: Any = None  # of func.vmap, for is_grads_batched=True

@@ -270,8 +270,8 @@ def as_subclass(t: Any, cls: type) -> Any:
         raise TypeError(f"cls must be a type (got {type(cls).__name__})")
     if t._wants_grad and MODES.records:
         t = apply(REGISTRY["alias"], (t if dispatches(t) else without_class(t),))
-    if takes_part(cls) and overrides(cls):
-        watch_class(cls)
+    if takes_part(cls):
+        watch_class(cls, overrides(cls))
     made = blank(cls)
     made._array = t._array
     made._special = INTERPRETED if interprets(cls) else special_by(t._array)

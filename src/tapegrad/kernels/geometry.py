@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.devices import memory_order
+from ..core.strides import channels_last
 
 Ints = tuple[int, ...]
 
@@ -36,12 +37,12 @@ def disjoint(kernel: Ints, stride: Ints, dilation: Ints) -> bool:
 
 
 def laid_out_like(xp: Any, input: Any, out: Any, n: int) -> Any:
-    """`out` in channels-last order if the batch of images is."""
+    """`out` in channels-last order if the batch of images is, with or without gaps."""
     if out.ndim != n + 2 or input.ndim != n + 2 or input.flags.c_contiguous:
         return out
-    last = (0, *range(2, n + 2), 1)
-    if not input.transpose(last).flags.c_contiguous:
+    if n == 1 or not channels_last(input):
         return out
+    last = (0, *range(2, n + 2), 1)
     return xp.ascontiguousarray(out.transpose(last)).transpose(0, n + 1, *range(1, n + 1))
 
 

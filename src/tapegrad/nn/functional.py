@@ -7,11 +7,13 @@ from typing import Any
 import tapegrad as tg
 
 from ..api.publish import lazy_space
+from ..core.base import TensorBase
 from ..core.function_modes import WATCHED, ask_watchers, is_watched
 from ..core.warned import warn
 from ..errors.absent import absent_function
 from ..ops.block.definition import APIS
 from ..overrides import (  # noqa: F401  PyTorch's own functions ask them here
+    ask_foreign,
     has_torch_function,
     has_torch_function_unary,
     has_torch_function_variadic,
@@ -87,14 +89,23 @@ linear = APIS["nn.functional.linear"].call
 # --- activations -----------------------------------------------------------------------------
 
 
+def _asked(function: Any, input: Any, options: dict[str, Any]) -> Any:
+    """What a mode or the `__torch_function__` of `input` answers, or NotImplemented."""
+    if WATCHED and is_watched((input,), {}):
+        return ask_watchers(function, (input,), options)
+    return ask_foreign(function, (input,), options)
+
+
 def relu(input: Any, inplace: bool = False) -> Any:
     """relu(input, inplace=False) -> Tensor: the positive part.
 
     >>> nn.functional.relu(tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    if WATCHED and is_watched((input,), {}):
-        return ask_watchers(relu, (input,), {"inplace": inplace})
+    if WATCHED or not isinstance(input, TensorBase):
+        found = _asked(relu, input, {"inplace": inplace})
+        if found is not NotImplemented:
+            return found
     return input.relu_() if inplace else RELU(input)
 
 
@@ -134,9 +145,11 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     >>> nn.functional.softmax(tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
     """
-    if WATCHED and is_watched((input,), {}):
+    if WATCHED or not isinstance(input, TensorBase):
         options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
-        return ask_watchers(softmax, (input,), options)
+        found = _asked(softmax, input, options)
+        if found is not NotImplemented:
+            return found
     dim = softmax_dim("softmax", input.dim()) if dim is None else dim
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
 
@@ -147,6 +160,11 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     >>> nn.functional.softmin(tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([0.6652, 0.2447, 0.0900])
     """
+    if WATCHED or not isinstance(input, TensorBase):
+        options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
+        found = _asked(softmin, input, options)
+        if found is not NotImplemented:
+            return found
     dim = softmax_dim("softmin", input.dim()) if dim is None else dim
     return (-input).softmax(dim) if dtype is None else (-input).softmax(dim, dtype=dtype)
 
@@ -157,9 +175,11 @@ def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype:
     >>> nn.functional.log_softmax(tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
-    if WATCHED and is_watched((input,), {}):
+    if WATCHED or not isinstance(input, TensorBase):
         options = {"dim": dim, "_stacklevel": _stacklevel, "dtype": dtype}
-        return ask_watchers(log_softmax, (input,), options)
+        found = _asked(log_softmax, input, options)
+        if found is not NotImplemented:
+            return found
     dim = softmax_dim("log_softmax", input.dim()) if dim is None else dim
     return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
 

@@ -19,6 +19,7 @@ from ._pytree_nodes import (  # noqa: F401  libraries import PyTorch's private n
     SERIALIZED,
     STANDARD_DICT_TYPES,
     SUPPORTED_NODES,
+    EnumEncoder,
     FlattenFunc,
     GetAttrKey,
     IsLeaf,
@@ -49,10 +50,12 @@ from ._pytree_nodes import (  # noqa: F401  libraries import PyTorch's private n
     _ordereddict_flatten_with_keys,
     _ordereddict_unflatten,
     _private_register_pytree_node,
+    _register_namedtuple,
     _register_pytree_node,
     _tuple_flatten,
     _tuple_flatten_with_keys,
     _tuple_unflatten,
+    enum_object_hook,
     is_constant_class,
     is_namedtuple,
     is_namedtuple_class,
@@ -502,10 +505,7 @@ def _to_json(spec: TreeSpec) -> dict[str, Any]:
         return {"type": None, "context": None, "children_spec": []}
     how = SERIALIZED.get(spec.type)
     if how is None:
-        raise NotImplementedError(
-            f"Serializing {spec.type} in pytree is not supported; register it with a "
-            "serialized_type_name."
-        )
+        raise NotImplementedError(f"Serializing {spec.type} in pytree is not registered.")
     children = [_to_json(child) for child in spec.children()]
     return {"type": how.name, "context": how.dump(spec.context), "children_spec": children}
 

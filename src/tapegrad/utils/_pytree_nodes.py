@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
+import enum
 import json
+import sys
 import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping
@@ -126,9 +127,79 @@ def register_pytree_node(
     if serialized_type_name is not None:
         SERIALIZED[cls] = Serialized(
             serialized_type_name,
-            to_dumpable_context or json.dumps,
-            from_dumpable_context or json.loads,
+            to_dumpable_context or _dump_context,
+            from_dumpable_context or _load_context,
         )
+
+
+def _dump_context(context: Any) -> str:
+    try:
+        return json.dumps(context, cls=EnumEncoder)
+    except TypeError as error:
+        raise TypeError(
+            "Unable to serialize context. Please make the context json dump-able, or register a "
+            "custom serializer using _register_pytree_node."
+        ) from error
+
+
+def _load_context(text: str) -> Any:
+    try:
+        return json.loads(text, object_hook=enum_object_hook)
+    except TypeError as error:
+        raise TypeError(
+            "Unable to deserialize context. Please make the context json load-able, or register a "
+            "custom serializer using _register_pytree_node."
+        ) from error
+
+
+class EnumEncoder(json.JSONEncoder):
+    """Writes a member of an enum as the names of its class and its own."""
+
+    def default(self, obj: object) -> Any:
+        if not isinstance(obj, enum.Enum):
+            return super().default(obj)
+        fqn = f"{type(obj).__module__}:{type(obj).__qualname__}"
+        return {"__enum__": True, "fqn": fqn, "name": obj.name}
+
+
+def enum_object_hook(obj: dict[str, Any]) -> Any:
+    """The member of an enum that `EnumEncoder` wrote; imports nothing that a text names."""
+    if "__enum__" not in obj:
+        return obj
+    module, _, path = obj["fqn"].partition(":")
+    found: Any = sys.modules.get(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    if not (isinstance(found, type) and issubclass(found, enum.Enum)):
+        raise TypeError(f"{obj['fqn']} is no enum of a module that is imported")
+    return found[obj["name"]]
+
+
+NAMEDTUPLES: dict[str, Any] = {}  # by the names that `_register_namedtuple` got
+
+
+def _register_namedtuple(cls: Any, *, serialized_type_name: str) -> None:
+    """Let the shapes of trees with this namedtuple be written as JSON, under a name."""
+    NAMEDTUPLES[serialized_type_name] = cls
+
+
+def _namedtuple_serialize(cls: Any) -> str:
+    for name, registered in NAMEDTUPLES.items():
+        if registered is cls:
+            return name
+    raise NotImplementedError(
+        f"Can't serialize TreeSpec of namedtuple class {cls} because we didn't register a "
+        "serializated_type_name. Please register using `_register_namedtuple`."
+    )
+
+
+def _namedtuple_deserialize(name: str) -> Any:
+    if name not in NAMEDTUPLES:
+        raise NotImplementedError(
+            f"Can't deserialize TreeSpec of namedtuple class {name} because we couldn't find a "
+            "serializated name."
+        )
+    return NAMEDTUPLES[name]
 
 
 class ConstantNode(NamedTuple):
@@ -373,10 +444,8 @@ register_pytree_node(
     _namedtuple_flatten,
     _namedtuple_unflatten,
     serialized_type_name="collections.namedtuple",
-    to_dumpable_context=lambda cls: f"{cls.__module__}.{cls.__qualname__}",
-    from_dumpable_context=lambda name: functools.reduce(
-        getattr, name.split(".")[1:], __import__(name.split(".")[0])
-    ),
+    to_dumpable_context=_namedtuple_serialize,
+    from_dumpable_context=_namedtuple_deserialize,
     flatten_with_keys_fn=_namedtuple_flatten_with_keys,
 )
 register_pytree_node(

@@ -105,6 +105,9 @@ def _are_functorch_transforms_active() -> bool:
 _TensorMeta = type
 
 
+has_lapack = True
+
+
 def _get_accelerator(check: Any = None) -> Any:
     """The device that computes: CUDA where there is one."""
     from tapegrad import cuda

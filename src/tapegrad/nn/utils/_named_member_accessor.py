@@ -34,6 +34,8 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
     old = place.get(name, MISSING)
     if old is MISSING and not allow_missing:
         raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+    if not (old is MISSING or old is None or isinstance(old, tg.Tensor)):
+        raise TypeError(f"attribute `{name}`: {old} is not an instance of torch.Tensor")
     if tensor is MISSING:
         place.pop(name, None)
     else:

@@ -41,8 +41,8 @@ def check_keys(module: Module, given: dict[str, Any]) -> None:
     members = [*module.named_parameters(remove_duplicate=False)]
     members += module.named_buffers(remove_duplicate=False)
     known = [name for name, _ in members]
-    unexpected = [repr(name) for name in given if name not in known]
-    missing = [repr(name) for name in known if name not in given]
+    unexpected = [repr(name) for name in sorted(given) if name not in known]
+    missing = [repr(name) for name in sorted(known) if name not in given]
     if not unexpected and not missing:
         return
     message = f"Error(s) in reparametrizing for {module._get_name()}:"
@@ -100,6 +100,9 @@ def _reparametrize_module(
             raise TypeError(f"{tensor} is not an instance of torch.Tensor")
     places = {name: Place(module, name) for name in tensors}
     before = {name: place.take() for name, place in places.items()}
+    for place, old in zip(places.values(), before.values(), strict=True):
+        if old is not None and not isinstance(old, tg.Tensor):
+            raise TypeError(f"attribute `{place.name}`: {old} is not an instance of torch.Tensor")
     try:
         for name, place in places.items():
             place.put(tensors[name])

@@ -14,7 +14,7 @@ from ...core.late_bound import ON_DEMAND
 from ...core.transforms.batched import CONTROL_FLOW, is_batched, refusal
 from ...core.warned import warn
 from ...device import device as device_type
-from ...storage import UntypedStorage, mapped_file
+from ...storage import TypedStorage, UntypedStorage, mapped_file
 from ..block.definition import Case, api
 from ..block.samples import Draw, Index
 from . import arrays as from_data
@@ -87,7 +87,7 @@ def from_any(
     if array is not None:
         return made(settled(array, device, pin_memory), requires_grad)
     if isinstance(data, UntypedStorage):
-        array = on_storage(data, wanted).copy()
+        array = on_storage(data, wanted)
     elif has_cuda_interface(data) and not isinstance(data, TensorBase):
         array = from_data.cast_array(from_device(data), wanted, copy=True)
     else:
@@ -112,7 +112,17 @@ def settled(array: Any, device: Any, pin_memory: bool = False) -> Any:
 
 
 def on_storage(storage: UntypedStorage, wanted: Any) -> Any:
-    """As many numbers of a dtype as the bytes of a storage hold; without a name, int64."""
+    """The memory of a storage as numbers of a dtype, which must be that of a typed storage.
+
+    Without a name that is the default dtype for a typed storage, and int64 for bytes.
+    """
+    if isinstance(storage, TypedStorage):
+        wanted = wanted or dtypes.default_np()
+        if storage.dtype.np != wanted:
+            raise RuntimeError(
+                f"Expected a Storage of type {dtypes.of(wanted).scalar_type} or an "
+                f"UntypedStorage, but got {storage.dtype.scalar_type}"
+            )
     wanted = wanted or np.dtype(np.int64)
     memory = storage.untyped().bytes()
     return memory[: memory.size // wanted.itemsize * wanted.itemsize].view(wanted)

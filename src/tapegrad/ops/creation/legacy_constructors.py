@@ -10,10 +10,11 @@ import numpy as np
 from ... import dtypes
 from ...core.base import INTERPRETED, TensorBase, blank, special_by
 from ...core.devices import is_device, sent
+from ...core.function_modes import watch_class
 from ...core.late_bound import TENSOR
 from ...core.modes import MODES
 from ...core.size import Size
-from ...core.subclass import takes_part
+from ...core.subclass import overrides, takes_part
 from ...device import device as device_type
 from ...device import strided
 from ..block.definition import api
@@ -109,7 +110,10 @@ def instance(cls: type, array: Any, source: tuple[Any, ...]) -> Any:
     from .sized import restrided
 
     t: Any = blank(cls)
-    t._special = INTERPRETED if takes_part(cls) else special_by(array)
+    t._special = special_by(array)
+    if takes_part(cls):
+        t._special = INTERPRETED
+        watch_class(cls, overrides(cls))
     t._array = array if array.size else restrided(array)
     if len(source) == 1 and isinstance(source[0], TensorBase):
         t._cell = source[0]._version_cell()

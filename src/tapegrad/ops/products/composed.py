@@ -9,6 +9,7 @@ from ...core.base import STATE, TensorBase
 from ...core.casting import cast_call
 from ...core.dispatch import apply
 from ...core.function_modes import WATCHED, ask_watchers, is_watched
+from ...core.late_bound import ON_DEMAND
 from ...core.modes import MODES
 from ...core.python_dispatch import read_values
 from ...core.warned import warn_once
@@ -71,6 +72,11 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
     found = linear_of_floats(input, weight, bias)
     if found is not None:
         return found  # by the same ops as below
+    given = (input, weight) if bias is None else (input, weight, bias)
+    if not all([isinstance(t, TensorBase) for t in given]):
+        found = ON_DEMAND.ask_foreign(linear, given, {})
+        if found is not NotImplemented:
+            return found
     try:
         x = is_tensor("linear", "input", 1, input)
         w = is_tensor("linear", "weight", 2, weight)

@@ -10,6 +10,8 @@ import numpy as np
 from ... import dtypes, errors
 from ...core.arguments import is_index, wrap_dim
 from ...core.base import Cut, TensorBase, wrap
+from ...core.function_modes import WATCHED, ask_watchers, is_watched
+from ...core.late_bound import TENSOR
 from ...core.python_dispatch import ACTIVE
 from ...core.strides import strided, strides_of, viewed_strides
 from ...core.transforms.batched import is_batched, through
@@ -231,6 +233,8 @@ def view(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
         shape = (dtype,)
     first = shape[0] if len(shape) == 1 else None
     if isinstance(first, dtypes.dtype):
+        if WATCHED and is_watched((input,), {}):
+            return ask_watchers(TENSOR.cls.view, (input, first), {})
         return view_dtype(input, first)
     sizes = first if isinstance(first, (tuple, list)) else shape
     if not shape or not all([hasattr(n, "__index__") for n in sizes]):
