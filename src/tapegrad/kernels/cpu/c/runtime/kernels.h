@@ -64,7 +64,7 @@
     X(extremes_f32) X(extremes_f64) X(running_extremes_f32) X(running_extremes_f64)
 
 /* integers.c */
-#define TG_WHOLE_KERNELS(X) X(whole) X(truths) X(convert)
+#define TG_WHOLE_KERNELS(X) X(whole) X(truths) X(convert) X(whole_product)
 
 /* random.c */
 #define TG_RANDOM_KERNELS(X)                                                                       \
