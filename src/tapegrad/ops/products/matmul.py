@@ -422,7 +422,7 @@ class Vdot(Block):
     samples = (Case(Draw(3), Draw(3)), Case(Draw(0), Draw(0)))
 
     def fwd(xp, input, other):
-        return product(xp, xp.conj(input), other)
+        return product(xp, xp.conj(input) if input.dtype.kind == "c" else input, other)
 
     def d_input(F, grad, other):
         return F.conj(grad) * other

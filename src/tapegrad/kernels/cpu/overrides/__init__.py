@@ -19,7 +19,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         *("all", "any", "cummax", "cummin"),
     ),
     "casts": ("cast",),
-    "masks": ("masked_fill",),
+    "masks": ("masked_fill", "tril", "triu"),
     "copies": ("clone",),
     "attention": (
         "scaled_dot_product_flash_attention_for_cpu",

@@ -42,9 +42,12 @@ def half_product(reference: Any) -> Any:
 
     def kernel(xp: Any, a: Any, b: Any, rounded: bool) -> Any:
         if xp is np and is_half(a) and is_half(b):
-            out = KERNELS.product(widened(a), widened(b))
+            wide = widened(a), widened(b)
+            out = None if min(a.ndim, b.ndim) < 2 else KERNELS.product(*wide)
+            if out is None and not KERNELS.has_tape():
+                out = np.matmul(*wide)
             if out is not None:
-                return narrowed(out, a) if rounded else out
+                return narrowed(np.asarray(out), a) if rounded else out
         return reference(xp, a, b, rounded)
 
     return kernel if CONNECTED else reference
