@@ -6,6 +6,7 @@ import pytest
 import tapegrad as torch
 from tapegrad.kernels.cpu import KERNELS
 from tapegrad.ops.pointwise.comparisons import same_values
+from tapegrad.ops.reduce.scans import Cummax, Cummin
 from tapegrad.ops.reduce.softmax import LogSoftmax, Softmax
 from tapegrad.ops.shape.triangles import Tril, Triu
 
@@ -78,3 +79,32 @@ def test_nan_to_num_of_complex_numbers():
     want = [1j, complex(most, -most), 2, 3 + 4j]
     assert torch.equal(torch.nan_to_num(x), torch.tensor(want, dtype=torch.complex64))
     assert torch.equal(torch.nan_to_num(x[3:]), x[3:])
+
+
+@native
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_running_extremes_of_half_precision(dtype):
+    x = torch.randn(20, 30).to(dtype)
+    x[3, 4], x[5] = float("nan"), x[6]
+    for op in (Cummax, Cummin):
+        for dim in (0, 1):
+            with np.errstate(all="ignore"):
+                pairs = zip(op.kernel(x._array, dim), op.forward(np, x._array, dim), strict=True)
+            for found, want in pairs:
+                assert found.dtype == want.dtype
+                assert found.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+def test_no_whole_number_is_infinite(dtype):
+    x = torch.ones(2, 3, dtype=dtype)
+    for function in (torch.isposinf, torch.isneginf):
+        assert function(x).dtype is torch.bool
+        assert not function(x).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_limit_of_hardshrink_is_rounded_to_half_precision(dtype):
+    limit = torch.tensor(0.1, dtype=dtype)
+    x = torch.stack([limit, torch.nextafter(limit, limit + 1), -limit, -limit - limit])
+    assert torch.nn.functional.hardshrink(x, 0.1).ne(0).tolist() == [False, True, False, True]

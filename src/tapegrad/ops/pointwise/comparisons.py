@@ -276,6 +276,12 @@ def real_only(name: str) -> Any:
     return guard
 
 
+def is_infinite(xp: Any, input: Any, infinity: float) -> Any:
+    if input.dtype.kind in "biu":
+        return xp.zeros_like(input, dtype=bool)
+    return xp.equal(input, infinity)
+
+
 @op
 class Isposinf(Question):
     """isposinf(input) -> Tensor: where it is plus infinity.
@@ -288,7 +294,7 @@ class Isposinf(Question):
     out_dtype = OUT_BOOLEAN
 
     def fwd(xp, input):
-        return xp.equal(input, xp.inf)
+        return is_infinite(xp, input, xp.inf)
 
 
 @op
@@ -303,7 +309,7 @@ class Isneginf(Question):
     out_dtype = OUT_BOOLEAN
 
     def fwd(xp, input):
-        return xp.equal(input, -xp.inf)
+        return is_infinite(xp, input, -xp.inf)
 
 
 @op
