@@ -125,3 +125,23 @@ def test_neighbours_are_not_written():
         held = [np.full((33, 21), 7.0, "float32") for _ in range(8)]
         close(KERNELS.product(a, b), a, b)
         assert all((x == 7).all() for x in held)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        *[((3, 5), (5, 4)), ((9, 33), (33, 47)), ((6, 7), (7, 1)), ((2, 3, 4), (2, 4, 17))],
+        *[((2, 3, 4), (4, 5)), ((4,), (4,)), ((5, 4), (4,)), ((4,), (4, 5)), ((2, 3, 4), (4,))],
+        *[((2, 1, 3, 4), (5, 4, 2)), ((1, 8), (8, 16)), ((0, 3), (3, 2)), ((2, 0), (0, 3))],
+    ],
+)
+def test_products_of_integers_are_numpys(left, right):
+    rng = np.random.default_rng(0)
+    a, b = [rng.integers(-(2**62), 2**62, shape) for shape in (left, right)]
+    with np.errstate(all="ignore"):
+        want = np.matmul(a, b)
+    turned = np.ascontiguousarray(a.T).T
+    for x in (a, turned):
+        got = torch.from_numpy(x) @ torch.from_numpy(b)
+        assert np.array_equal(got.numpy(), want)
+        assert tuple(got.shape) == want.shape

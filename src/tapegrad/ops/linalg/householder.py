@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...core.array_kind import refuse_meta
 from ...core.dispatch import apply
 from ...core.named_results import return_type
+from ...kernels.cpu import lapack
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.samples import Draw
 from .matrices import adjoint, by_column, check_kernel, scalar_type
@@ -48,6 +51,9 @@ def order(count: int, turn: bool) -> list[int]:
 
 def reflected(xp: Any, input: Any, tau: Any, x: Any, turn: bool) -> Any:
     """Q X, or Qᴴ X."""
+    found = lapack.reflected(input, tau, x, turn) if xp is np else None
+    if found is not None:
+        return found
     count = tau.shape[-1]
     v = xp.tril(input[..., :count], -1) + xp.eye(input.shape[-2], count, dtype=input.dtype)
     scales = xp.conj(tau) if turn else tau
@@ -135,6 +141,9 @@ class LinalgHouseholderProduct(Block):
     autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, tau):
+        found = lapack.reflections(input, tau) if xp is np else None
+        if found is not None:
+            return found
         start = xp.eye(input.shape[-2], input.shape[-1], dtype=input.dtype)
         start = xp.broadcast_to(start, input.shape)
         return by_column(xp, reflected(xp, input, tau, start, False))

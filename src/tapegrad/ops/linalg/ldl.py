@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.dispatch import apply
 from ...core.named_results import return_type
+from ...kernels.cpu import lapack
 from ..block import Block, Case, api, op
 from ..block.samples import Draw, Index
 from .det import SQUARE, SQUARES
@@ -65,6 +66,9 @@ def ldl_arrays(xp: Any, a: Any, hermitian: bool) -> tuple[Any, Any, Any]:
 
     A loop over columns; the matrices of a stack go through it together, each with its own pivots.
     """
+    found = lapack.ldl(a, hermitian) if xp is np else None
+    if found is not None:
+        return found
     hermitian = hermitian and a.dtype.kind == "c"
     x = mirrored(xp, flat(a), hermitian)
     count, n, _ = x.shape
@@ -142,6 +146,9 @@ def solve_ldl(xp: Any, ld: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     pivots = flat(xp.broadcast_to(pivots, (*batch, n)), 1)
     if x.size == 0:
         return x.reshape(*batch, *b.shape[-2:])
+    found = lapack.solve_ldl(ld, pivots, x, hermitian) if xp is np else None
+    if found is not None:
+        return found.reshape(*batch, *b.shape[-2:])
     first = pivots < 0  # of two columns that belong together
     for k in range(1, n):
         first[:, k] &= ~first[:, k - 1]

@@ -15,6 +15,7 @@ from ...core.warned import warn_once
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import OUT_EXACT, only_bool, only_tensors
 from ..block.samples import Draw, Index
+from ..shape.triangles import Tril, Triu
 from . import solve as linalg_solve  # noqa: F401  # rules use its triangular solve
 from .det import COMPLEX, SQUARE, SQUARES
 from .matrices import (
@@ -249,6 +250,10 @@ def taken_apart(xp: Any, lu: Any) -> tuple[Any, Any]:
     """L and U of packed factors."""
     rows, columns = lu.shape[-2:]
     k = min(rows, columns)
+    if xp is np:
+        lower = Tril.kernel(lu[..., :, :k], -1)
+        np.einsum("...ii->...i", lower[..., :k, :])[...] = 1
+        return lower, Triu.kernel(lu[..., :k, :], 0)
     lower = xp.tril(lu[..., :, :k], -1) + xp.eye(rows, k, dtype=lu.dtype)
     return xp.ascontiguousarray(lower), xp.ascontiguousarray(xp.triu(lu[..., :k, :]))
 

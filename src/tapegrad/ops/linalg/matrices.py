@@ -1,8 +1,8 @@
 """What the families of linear algebra share: checks in PyTorch's words, and kernels on arrays.
 
-The kernels work on stacks of matrices. NumPy has no LU and no triangular solve, so these are here:
-Python loops over the columns of one matrix, all matrices of the stack at once, with the bulk of
-the work in blocks that are multiplied.
+The kernels work on stacks of matrices. NumPy has no LU and no triangular solve. LAPACK does both
+where kernels/cpu/lapack.py finds it. Elsewhere these are Python loops over the columns of a matrix,
+all matrices of the stack at once, with the bulk of the work in blocks that are multiplied.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import physical_array
 from ...core.wrappers import Nowhere
 from ...errors import must_be_tensor
+from ...kernels.cpu import lapack
 from ...kernels.cpu.blas import solve_triangles
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
 from ..products.matmul import broadcast_batch
 
 FEW_TRIANGLES = 2  # for each of their rows: so many are solved one by one
+FEW_STACKED = 64  # matrices whose pivots are followed in Python, each on its own
 BLOCK = 32  # columns that are done one by one before the rest follows in one product
 
 
@@ -224,6 +226,9 @@ def flat(x: Any, core: int = 2) -> Any:
 
 def lu_arrays(xp: Any, a: Any) -> tuple[Any, Any, Any]:
     """The LU factors in one matrix, the pivots (from 1) and, per matrix, the first zero pivot."""
+    found = lapack.lu(a) if xp is np else None
+    if found is not None:
+        return found
     lu = flat(a)
     count, rows, columns = lu.shape
     depth = min(rows, columns)
@@ -290,6 +295,9 @@ def permutation(xp: Any, pivots: Any, rows: int) -> Any:
     """Which row stands where after the exchanges that `pivots` (from 1) say, one after another."""
     flat_pivots = flat(pivots, 1)
     count, depth = flat_pivots.shape
+    if xp is np and count <= FEW_STACKED:
+        orders = [exchanged(each, rows) for each in flat_pivots.tolist()]
+        return np.array(orders, np.int64).reshape(*pivots.shape[:-1], rows)
     every = xp.arange(count)
     order = xp.tile(xp.arange(rows), (count, 1))
     for j in range(depth):
@@ -300,16 +308,32 @@ def permutation(xp: Any, pivots: Any, rows: int) -> Any:
     return order.reshape(*pivots.shape[:-1], rows)
 
 
+def exchanged(pivots: list[int], rows: int) -> list[int]:
+    """`permutation` of one matrix."""
+    order = list(range(rows))
+    for j, chosen in enumerate(pivots):
+        order[j], order[chosen - 1] = order[chosen - 1], order[j]
+    return order
+
+
 def permutation_matrix(xp: Any, pivots: Any, rows: int, dtype: Any) -> Any:
     """P of A = P L U."""
     order = permutation(xp, pivots, rows)
+    if xp is np:
+        found = np.zeros((*order.shape, rows), dtype)
+        np.put_along_axis(found, order[..., None, :], 1, -2)
+        return found
     return (xp.arange(rows)[:, None] == order[..., None, :]).astype(dtype)
 
 
 def solve_lu(xp: Any, lu: Any, pivots: Any, b: Any, conjugate: bool = False) -> Any:
     """X of P L U X = B, or with `conjugate` of (P L U)ᴴ X = B; batches broadcast."""
-    order = permutation(xp, pivots, lu.shape[-1])
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
+    if xp is np and batch == lu.shape[:-2] == b.shape[:-2] == pivots.shape[:-1]:
+        found = lapack.solve_lu(lu, pivots, b, conjugate)
+        if found is not None:
+            return found
+    order = permutation(xp, pivots, lu.shape[-1])
     order = xp.broadcast_to(order, (*batch, order.shape[-1]))[..., None]
     b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
     if not conjugate:

@@ -50,11 +50,18 @@ PADE = (
 PADE_LIMIT = 4.25
 
 
+def exp_of(xp: Any, a: Any) -> Any:
+    """exp of each element; half precision is rounded from single."""
+    return xp.exp(half_as_single(a)).astype(a.dtype, copy=False)
+
+
 def exponential(xp: Any, a: Any) -> Any:
     """exp of each matrix: scaled down, approximated by a quotient, and squared up again."""
     n = a.shape[-1]
     if a.size == 0:
         return a.copy()
+    if n == 1:
+        return exp_of(xp, a)
     wide = a.astype(xp.complex128 if a.dtype.kind == "c" else xp.float64)
     size = xp.max(xp.sum(xp.absolute(wide), axis=-2), axis=-1)
     ratio = xp.where(xp.isfinite(size) & (size > PADE_LIMIT), size / PADE_LIMIT, 1.0)

@@ -225,7 +225,9 @@ class Hardshrink(Activation):
 
     def fwd(xp, input, lambd):
         real(input, "hardshrink_cpu")
-        lambd = as_stored(input, lambd)
+        if input.dtype.itemsize == 2:
+            x, limit = half_as_single(input), float(input.dtype.type(lambd))
+            return keep(xp, ~((x >= -limit) & (x <= limit)), input)
         return keep(xp, ~((input >= -lambd) & (input <= lambd)), input)
 
     def d_input(F, grad, input, lambd):

@@ -558,9 +558,12 @@ class NanToNum(Same):
         if input.dtype.kind not in "fcV":
             return xp.copy(input)
         if input.dtype.kind == "c":
-            parts = (input.real, input.imag)
-            real, imag = [finite(xp, part, nan, posinf, neginf) for part in parts]
-            return (real + 1j * imag).astype(input.dtype)
+            if xp is np and np.isfinite(input).all():
+                return np.copy(input)
+            out = xp.empty_like(input)
+            out.real = finite(xp, input.real, nan, posinf, neginf)
+            out.imag = finite(xp, input.imag, nan, posinf, neginf)
+            return out
         return finite(xp, input, nan, posinf, neginf)
 
     def call(input, nan=None, posinf=None, neginf=None, *, run=None):

@@ -35,7 +35,12 @@ def product_of_halves(xp: Any, a: Any, b: Any, rounded: bool) -> Any:
     return wide.astype(a.dtype) if rounded else wide
 
 
+def product_of_integers(xp: Any, a: Any, b: Any) -> Any:
+    return xp.matmul(spread_out(a), spread_out(b))
+
+
 half_product = HOST.helper("half_product", product_of_halves)
+whole_product = HOST.helper("whole_product", product_of_integers)
 
 
 def product(xp: Any, a: Any, b: Any, rounded: bool = True) -> Any:
@@ -45,6 +50,8 @@ def product(xp: Any, a: Any, b: Any, rounded: bool = True) -> Any:
         return half_product(xp, a, b, rounded)
     if a.ndim == 3 and b.ndim == 3 and (dtype is F32 or dtype is F64):
         return stack_product(xp, a, b)
+    if dtype.kind == "i":
+        return whole_product(xp, a, b)
     return xp.matmul(spread_out(a), spread_out(b))
 
 
@@ -415,7 +422,7 @@ class Vdot(Block):
     samples = (Case(Draw(3), Draw(3)), Case(Draw(0), Draw(0)))
 
     def fwd(xp, input, other):
-        return product(xp, xp.conj(input), other)
+        return product(xp, xp.conj(input) if input.dtype.kind == "c" else input, other)
 
     def d_input(F, grad, other):
         return F.conj(grad) * other

@@ -161,7 +161,9 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
         )
     if STATE.modes_on:
         input = asked_about(input, "place")
-    own = input.storage_offset()
+    x = input._array
+    is_whole = type(x) is np.ndarray and x.base is None and input._view_of is None
+    own = 0 if is_whole else input.storage_offset()
     first = own if storage_offset is None else storage_offset
     if is_batched(input):
         return strided_entries(input, sizes, steps, first)
@@ -172,11 +174,10 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
             f"Storage size calculation overflowed with sizes={list(sizes)} and "
             f"strides={list(steps)}"
         )
-    x = input._array
     if 0 not in sizes:
         item = x.itemsize
         last = first + sum([(n - 1) * s for n, s in zip(sizes, steps, strict=True)])
-        have = storage_bytes(input)
+        have = x.nbytes if is_whole else storage_bytes(input)
         if (last + 1) * item > have:
             raise RuntimeError(
                 f"setStorage: sizes {list(sizes)}, strides {list(steps)}, storage offset {first}, "

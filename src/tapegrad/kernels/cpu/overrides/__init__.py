@@ -13,13 +13,13 @@ from typing import Any
 # By family: the modules here that override something. They import the ops in turn, and so are
 # imported when an op of theirs is made.
 MODULES: dict[str, tuple[str, ...]] = {
-    "products": ("addmm", "bmm", "mm", "half_product", "mv", "dot"),
+    "products": ("addmm", "bmm", "mm", "half_product", "whole_product", "mv", "dot"),
     "extremes": (
         *("max", "min", "argmax", "argmin", "amax", "amin", "max_all", "min_all", "aminmax"),
         *("all", "any", "cummax", "cummin"),
     ),
     "casts": ("cast",),
-    "masks": ("masked_fill",),
+    "masks": ("masked_fill", "tril", "triu"),
     "copies": ("clone",),
     "attention": (
         "scaled_dot_product_flash_attention_for_cpu",

@@ -1,10 +1,10 @@
-"""softmax and log_softmax along the last dimension, and their gradients."""
+"""softmax and log_softmax, and their gradients: along the last dimension, or on turned copies."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .rows import contiguous, empty, for_dtypes, is_dense, pick
+from .rows import contiguous, copied, empty, for_dtypes, is_dense, pick
 
 
 def along_rows(name: str, is_safe: bool = False) -> Any:
@@ -14,8 +14,11 @@ def along_rows(name: str, is_safe: bool = False) -> Any:
     def make(reference: Any) -> Any:
         def kernel(input: Any, dim: int) -> Any:
             run = pick(kernels, input)
-            if run is None or dim != input.ndim - 1 or not input.size or not is_dense(input):
+            if run is None or not input.ndim or not input.size or not is_dense(input):
                 return reference(input, dim)
+            if dim != input.ndim - 1:
+                turned = kernel(copied(input.swapaxes(dim, -1)), input.ndim - 1)
+                return copied(turned.swapaxes(dim, -1))
             out = empty(input.shape, input)
             width = input.shape[-1]
             run((input, out), (input.size // width, width, is_safe))

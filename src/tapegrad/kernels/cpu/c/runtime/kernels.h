@@ -64,7 +64,10 @@
     X(extremes_f32) X(extremes_f64) X(running_extremes_f32) X(running_extremes_f64)
 
 /* integers.c */
-#define TG_WHOLE_KERNELS(X) X(whole) X(truths) X(convert)
+#define TG_WHOLE_KERNELS(X) X(whole) X(truths) X(convert) X(whole_product)
+
+/* triangles.c */
+#define TG_TRIANGLE_KERNELS(X) X(triangle)
 
 /* random.c */
 #define TG_RANDOM_KERNELS(X)                                                                       \
@@ -100,7 +103,7 @@
     TG_REDUCE_KERNELS(X)                                                                           \
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
     TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)          \
-    TG_PAIR_KERNELS(X)
+    TG_PAIR_KERNELS(X) TG_TRIANGLE_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -55,6 +55,8 @@ static PyMethodDef functions[] = {
      "mm_gradients(grad, kept, edges): likewise"},
     {"set_blas", (PyCFunction)(void (*)(void))tg_set_blas, METH_FASTCALL,
      "set_blas(sgemm, dgemm, get_num_threads, set_num_threads): addresses"},
+    {"lapack", (PyCFunction)(void (*)(void))tg_lapack, METH_FASTCALL,
+     "lapack(address, …): call a routine with arrays, integers and letters; its `info`"},
     {"sum_few", tg_sum_few, METH_O, "sum_few(x): of all elements; None where it is not for this"},
     {"all_below", (PyCFunction)(void (*)(void))tg_all_below, METH_FASTCALL,
      "all_below(x, limit): of int64, from 0 to limit - 1; None where it is not for this"},

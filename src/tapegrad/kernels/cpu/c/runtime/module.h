@@ -89,6 +89,7 @@ PyObject *tg_is_at(PyObject *self, PyObject *args);
 PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_addmm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_mm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_lapack(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* small_sums.c */

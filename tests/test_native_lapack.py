@@ -1,0 +1,113 @@
+"""LAPACK's factorizations against the loops that stand in for it."""
+
+import numpy as np
+import pytest
+
+from tapegrad.kernels.cpu import lapack
+from tapegrad.ops.linalg import householder, ldl, matrices
+
+pytestmark = pytest.mark.skipif(
+    not lapack.routine("getrf", np.dtype(np.float32)), reason="there is no LAPACK, or no kernels"
+)
+
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+
+
+def drawn(dtype, *shape):
+    rng = np.random.default_rng(sum(shape))
+    values = rng.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * rng.standard_normal(shape)
+    return values.astype(dtype)
+
+
+def both(monkeypatch, call):
+    """What a call gives with LAPACK, and by the loops; that LAPACK was used is checked."""
+    calls = []
+    found = lapack.routine
+
+    def noted(name, dtype):
+        calls.append(name)
+        return found(name, dtype)
+
+    monkeypatch.setattr(lapack, "routine", noted)
+    fast = call()
+    assert calls
+    monkeypatch.setattr(lapack, "routine", lambda name, dtype: 0)
+    return fast, call()
+
+
+def check(fast, slow, dtype, room=1e3):
+    for a, b in zip(fast, slow, strict=True):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        if a.dtype.kind == "i":
+            assert np.array_equal(a, b)
+        else:
+            scale = np.abs(b).max(initial=1)
+            np.testing.assert_allclose(a, b, rtol=0, atol=room * np.finfo(dtype).eps * scale)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 5, 3), (3, 5), (1, 1), (70, 70)])
+def test_lu(monkeypatch, dtype, shape):
+    a = drawn(dtype, *shape)
+    check(*both(monkeypatch, lambda: matrices.lu_arrays(np, a)), dtype)
+    zero = np.zeros(shape, dtype)
+    check(*both(monkeypatch, lambda: matrices.lu_arrays(np, zero)), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("conjugate", [False, True])
+def test_solve_lu(monkeypatch, dtype, conjugate):
+    factors, pivots, _ = matrices.lu_arrays(np, drawn(dtype, 2, 6, 6) + 6 * np.eye(6, dtype=dtype))
+    b = drawn(dtype, 2, 6, 3)
+
+    def call():
+        return [np.ascontiguousarray(matrices.solve_lu(np, factors, pivots, b, conjugate))]
+
+    check(*both(monkeypatch, call), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("hermitian", [False, True])
+def test_ldl(monkeypatch, dtype, hermitian):
+    for shape in ((4, 4), (3, 2, 5, 5), (66, 66)):
+        a = drawn(dtype, *shape) + (16 * np.eye(66, dtype=dtype) if shape[0] == 66 else 0)
+        fast, slow = both(monkeypatch, lambda a=a: ldl.ldl_arrays(np, a, hermitian))
+        check(fast, slow, dtype, 1e4)
+        monkeypatch.undo()
+        b = drawn(dtype, *shape[:-1], 3)
+
+        def call(b=b, ld=slow[0], pivots=slow[1]):
+            return [np.ascontiguousarray(ldl.solve_ldl(np, ld, pivots, b, hermitian))]
+
+        check(*both(monkeypatch, call), dtype, 1e5)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("turn", [False, True])
+@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 5, 3), (70, 66)])
+def test_reflections(monkeypatch, dtype, turn, shape):
+    a, x = drawn(dtype, *shape) / 8, drawn(dtype, *shape[:-1], 7)
+    tau = drawn(dtype, *shape[:-2], shape[-1]) / 8
+    check(*both(monkeypatch, lambda: [householder.reflected(np, a, tau, x, turn)]), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 5, 3), (70, 66)])
+def test_product_of_reflections(monkeypatch, dtype, shape):
+    a, tau = drawn(dtype, *shape) / 8, drawn(dtype, *shape[:-2], shape[-1]) / 8
+    forward = householder.LinalgHouseholderProduct.forward
+    check(*both(monkeypatch, lambda: [forward(np, a, tau)]), dtype)
+
+
+def test_pivots_that_point_outside_do_not_reach_lapack():
+    a = drawn("float32", 3, 3)
+    for pivots in ([1, 2, 4], [0, 1, 2], [1, 2, -3], [-2, -3, 1], [-5, -5, 1]):
+        assert not lapack.are_pivots(pivots)
+        assert lapack.solve_ldl(a[None], np.array([pivots]), a[None], False) is None
+    for pivots in ([1, 2, 4], [0, 1, 2]):
+        assert lapack.solve_lu(a, np.array(pivots), a, False) is None
+    assert lapack.are_pivots([1, -3, -3])
