@@ -165,8 +165,10 @@ define checked_kernels
 	  -lpthread -lm
 endef
 
-# Damaged files of each kind. The seed is fixed: the same tree passes or fails every time; `make fuzz`
-# and FUZZ_SEED=-1 take another one every time.
+# Calls of kernels, and damaged files of each kind. The seed and the counts are fixed: the same tree
+# passes or fails every time, on a slow machine and a fast one; `make fuzz` and FUZZ_SEED=-1 take
+# another seed every time.
+FUZZ_CALLS ?= 2500
 FUZZ_FILES ?= 10000
 FUZZ_SEED ?= 1
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
@@ -178,7 +180,7 @@ sanitize: $(VENV)/.tools
 	    $(wildcard tests/test_native*.py) tests/test_compile.py tests/test_compile_memory.py \
 	    --deselect tests/test_compile.py::test_a_hundred_thousand_replays_have_flat_memory \
 	    --deselect tests/test_compile_memory.py::test_recording_takes_no_more_memory_than_running
-	$(SANITIZED) $(VENV)/bin/python tests/fuzz/run.py --only layouts --seconds 20 --seed $(FUZZ_SEED)
+	$(SANITIZED) $(VENV)/bin/python tests/fuzz/run.py --only layouts --count $(FUZZ_CALLS) --seed $(FUZZ_SEED)
 	$(SANITIZED) $(VENV)/bin/python tests/fuzz/run.py --only files --count $(FUZZ_FILES) --jobs $(WORKERS) \
 	    --seed $(FUZZ_SEED)
 

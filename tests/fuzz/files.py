@@ -93,6 +93,11 @@ def damaged(data: bytes, draw: random.Random) -> bytes:
     return bytes(made)
 
 
+def put(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    """Add a record, without today's date: a seed makes the same files on every day."""
+    archive.writestr(zipfile.ZipInfo(name), content, archive.compression)
+
+
 def repacked(data: bytes, draw: random.Random, name: str) -> bytes:
     """An archive with one damaged record and the right checksums: what looks past the zip."""
     source = zipfile.ZipFile(io.BytesIO(data))
@@ -101,7 +106,7 @@ def repacked(data: bytes, draw: random.Random, name: str) -> bytes:
     with zipfile.ZipFile(made, "w", packing) as target:
         for known in source.namelist():
             content = source.read(known)
-            target.writestr(known, damaged(content, draw) if known.endswith(name) else content)
+            put(target, known, damaged(content, draw) if known.endswith(name) else content)
     return made.getvalue()
 
 
@@ -115,10 +120,10 @@ def pickled(*codes: bytes) -> bytes:
 def archived(content: bytes, **records: bytes) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target:
-        target.writestr("archive/data.pkl", content)
-        target.writestr("archive/version", b"3\n")
+        put(target, "archive/data.pkl", content)
+        put(target, "archive/version", b"3\n")
         for name, data in records.items():
-            target.writestr(f"archive/data/{name}", data)
+            put(target, f"archive/data/{name}", data)
     return made.getvalue()
 
 

@@ -310,6 +310,8 @@ def main() -> int:
     if given.serve:
         serve(given.serve)
         return 0
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)  # the children run elsewhere
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.path.abspath(p) for p in paths if p])
     names = [n for n in public_names() if given.only in n]
     calls = [c for n in names for c in cases_of(n, given.each, given.seed)]
     ours = list(outcomes("tapegrad", calls))

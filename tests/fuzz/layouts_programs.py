@@ -311,7 +311,6 @@ LAYOUTS = [
 DRAWING = {f.__name__: gaps if f is layouts.misaligned_with_gaps else f for f in LAYOUTS}
 DRAWING["misaligned"] = plain
 KINDS = (np.float32, np.float64)
-COUNT = len(PROGRAMS) * len(KINDS) * len(LAYOUTS)
 
 
 def run(program: Any, seed: int, dtype: Any, layout: Any) -> list[Any]:

@@ -1,10 +1,10 @@
-"""Random programs of ops on tensors of odd layouts: run as `programs.py SECONDS SEED [--torch]`.
+"""Random programs of ops on tensors of odd layouts: run as `programs.py COUNT SEED [--torch]`.
 
 A program makes tensors of all dtypes (strided, misaligned, overlapping, read-only, of zero or huge
 sizes, 0-d) and then takes views of them, writes into them, combines and reduces them, and asks for
-gradients. It depends on its seed alone. The same programs run in this process, with the kernels in
-C, and in another one without them (or with PyTorch): each step must end in the same error class, or
-in the same shape, dtype and values. Prints the counts as JSON.
+gradients. It depends on the seed and its number alone. The same programs run in this process, with
+the kernels in C, and in another one without them (or with PyTorch): each step must end in the same
+error class, or in the same shape, dtype and values. Prints the counts as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import pickle
 import random
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -328,9 +327,9 @@ def plain(torch: Any, tensor: Any) -> Any:
     return name, tuple(t.shape), (t.float() if name == "bfloat16" else t).numpy().copy()
 
 
-def outcomes(torch: Any, seed: int) -> list[Any]:
+def outcomes(torch: Any, seed: int, number: int) -> list[Any]:
     """What each step of a program ends in."""
-    draw = random.Random(seed)
+    draw = random.Random(f"{seed}, {number}")
     done: list[Any] = []
     pool = [first(torch, draw) for _ in range(draw.randint(2, 4))]
     leaves = [v.tensor for v in pool if v.tensor.requires_grad]
@@ -401,20 +400,20 @@ def library(name: str) -> Any:
     return torch
 
 
-def serve(name: str, seed: int) -> None:
+def serve(name: str, seed: int, start: int) -> None:
     """Write the outcomes of one program after the other, until nobody reads them."""
     torch = library(name)
-    for i in itertools.count(seed):
-        pickle.dump(outcomes(torch, i), sys.stdout.buffer)
+    for i in itertools.count(start):
+        pickle.dump(outcomes(torch, seed, i), sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
 
 def others(name: str, seed: int) -> Iterator[Any]:
     """The outcomes in another process, which has no kernels in C, or PyTorch; None: it died."""
     env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"} | {"TAPEGRAD_NATIVE": "0"}
-    at = seed
+    at = 0
     while True:
-        command = [sys.executable, "-W", "ignore", __file__, "--serve", name, str(at)]
+        command = [sys.executable, "-W", "ignore", __file__, "--serve", name, str(seed), str(at)]
         child = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
         assert child.stdout is not None
         try:
@@ -431,15 +430,13 @@ def others(name: str, seed: int) -> Iterator[Any]:
             child.stdout.close()
 
 
-def main(seconds: float, seed: int, other: str) -> dict[str, Any]:
+def main(count: int, seed: int, other: str) -> dict[str, Any]:
     torch = library("tapegrad")
     counts: collections.Counter[str] = collections.Counter()
     failures = []
     theirs = others(other, seed)
-    next_one = next(theirs)
-    end = time.monotonic() + seconds
-    for i in itertools.count(seed):
-        ours = outcomes(torch, i)
+    for i, next_one in zip(range(count), theirs, strict=False):
+        ours = outcomes(torch, seed, i)
         counts["programs"] += 1
         counts["steps"] += len(ours)
         counts["errors"] += len([1 for o in ours if o[1]])
@@ -449,19 +446,16 @@ def main(seconds: float, seed: int, other: str) -> dict[str, Any]:
         else:
             wrong = difference(ours, next_one) if next_one else "the other process died"
         if wrong:
-            failures.append(f"program {i}, {wrong}")
-        if time.monotonic() > end:
-            break
-        next_one = next(theirs)
+            failures.append(f"program {i} of seed {seed}, {wrong}")
     theirs.close()
-    return {**counts, "failures": failures}
+    return {"ends": counts, "failures": failures}
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     if sys.argv[1] == "--serve":
-        serve(sys.argv[2], int(sys.argv[3]))
+        serve(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     else:
         chosen = "torch" if "--torch" in sys.argv else "tapegrad"
-        print(json.dumps(main(float(sys.argv[1]), int(sys.argv[2]), chosen)))
+        print(json.dumps(main(int(sys.argv[1]), int(sys.argv[2]), chosen)))

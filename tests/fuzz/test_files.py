@@ -52,6 +52,29 @@ def test_hostile_files(kind: str, tmp_path: pathlib.Path) -> None:
     ends(kind, 150, 1, tmp_path)
 
 
+MAKER = """
+import hashlib, random, sys, time
+from fuzz import files
+time.localtime = lambda *_: time.gmtime(int(sys.argv[1]))
+for kind in sys.argv[2:]:
+    data, make, *_ = files.original(kind)
+    made = [make(random.Random(f"1, {i}"), data) for i in range(40)]
+    print(kind, *[hashlib.md5(file).hexdigest() for file in [data, *made]])
+"""
+
+
+def test_a_seed_decides_every_byte_of_a_file() -> None:
+    """Not the date, nor the order of sets: a tree passes or fails on every day, everywhere."""
+    pytest.importorskip("safetensors")
+    paths = os.pathsep.join([SOURCE, str(pathlib.Path(FILES).parent.parent)])
+    found = []
+    for date in ("1000000000", "1600000001"):
+        env = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": date}
+        command = [sys.executable, "-c", MAKER, date, *KINDS]
+        found.append(subprocess.run(command, env=env, capture_output=True, text=True, check=True))
+    assert found[0].stdout == found[1].stdout and len(found[0].stdout.split()) == 6 * 42
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_hostile_files(kind: str, tmp_path: pathlib.Path) -> None:

@@ -603,7 +603,7 @@ class RNNCell(RNNCellBase):
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         functions = {"tanh": tg.rnn_tanh_cell, "relu": tg.rnn_relu_cell}
-        if self.nonlinearity not in functions:
+        if not isinstance(self.nonlinearity, str) or self.nonlinearity not in functions:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         return one_state(self, functions[self.nonlinearity], input, hx)
 

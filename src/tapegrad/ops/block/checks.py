@@ -127,7 +127,8 @@ def only_wide(kernel: str) -> Callable[..., None]:
     """A guard: the op's inner loop takes single and double precision, and what becomes that."""
 
     def guard(*values: Any) -> None:
-        if all([getattr(v, "dtype", None) in WIDE for v in values]):
+        # Not `getattr(v, "dtype", None) in WIDE`: to NumPy, None is float64.
+        if all([v.dtype in WIDE if hasattr(v, "dtype") else type(v) is float for v in values]):
             return
         dtype = common(*values)
         if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize == 2):

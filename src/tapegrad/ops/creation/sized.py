@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...core.arguments import is_index
 from ...core.base import STATE, TensorBase, note_birth, wrap
 from ...core.devices import DEVICE, is_device, sent, xp_of
 from ...core.modes import MODES
@@ -364,7 +365,7 @@ def eye(
     if n is MISSING:
         raise TypeError(EYE_USAGE)
     for name, value, position in (("n", n, 1), ("m", m, 2)):
-        if value is not None and not hasattr(value, "__index__"):
+        if value is not None and not is_index(value):
             raise TypeError(
                 f"eye(): argument '{name}' (position {position}) must be int, not "
                 f"{type(value).__name__}"

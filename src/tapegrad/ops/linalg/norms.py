@@ -159,6 +159,8 @@ def norm(
     tensor(5.)
     """
     array = tensor_array("linalg_norm", "input", 1, input)
+    if isinstance(ord, TensorBase) and not ord._array.ndim and not ord._wants_grad:
+        ord = ord.item()  # type: ignore[attr-defined]
     if ord is not None and not isinstance(ord, (str, int, float, complex)):
         raise invalid_call("linalg_norm", input, ord)
     if dim is not None and not isinstance(dim, (tuple, list)):

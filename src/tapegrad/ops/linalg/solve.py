@@ -9,7 +9,7 @@ from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.warned import warn_once
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, only_tensors
 from ..block.samples import Draw, Index
 from .det import SQUARE, SQUARES
 from .matrices import (
@@ -154,6 +154,7 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
     >>> torch.linalg.solve_ex(zeros(2, 2), ones(2)).info
     tensor(1, dtype=torch.int32)
     """
+    only_tensors("linalg_solve_ex", A=A, B=B)
     left = flag("linalg_solve_ex", "left", left)
     return solve_equation(A, B, left, "torch.linalg.solve_ex" if check_errors else "")
 
@@ -253,6 +254,8 @@ def linalg_solve_triangular(
     tensor([[0.3750],
             [0.2500]])
     """
+    for name, value in (("upper", upper), ("left", left), ("unitriangular", unitriangular)):
+        flag("linalg_solve_triangular", name, value)
     a, b = input._array, B._array
     check_equation("linalg.solve_triangular", a, b, left)
     common_batch(a, b)

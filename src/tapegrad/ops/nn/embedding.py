@@ -222,7 +222,14 @@ def embedding_rows(
     if weight._array.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     check_indices("embedding", indices)
-    if first_outside(indices, weight._array.shape[0]) is not None:
+    rows, width = weight._array.shape
+    wrong = first_outside(indices, rows)
+    if wrong is not None:
+        if not rows:
+            raise RuntimeError("index_select(): self indexing axis dim should be positive")
+        if not width:
+            found = physical_array(indices).reshape(-1)[wrong]
+            raise RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={rows}")
         raise IndexError("index out of range in self")
     padding = None if padding_idx < 0 else padding_idx
     attrs = (padding, bool(scale_grad_by_freq), 1, bool(sparse))

@@ -18,6 +18,7 @@ from ...core.warned import warn
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, op
 from ..block.batching import join, lift, part
+from ..block.checks import only_bool
 from ..block.public import public
 from ..block.samples import Draw, Index
 from .embedding import (
@@ -336,6 +337,10 @@ def checked_bags(
     if not is_index(mode):
         kind = type(mode).__name__
         raise TypeError(f"embedding_bag(): argument 'mode' (position 5) must be int, not {kind}")
+    if weight.dim() != 2:
+        raise RuntimeError(
+            f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}"
+        )
     if not indices.dim():
         raise RuntimeError("input has to be a 1D or 2D Tensor, but got Tensor of dimension 0")
     common = public.promote_types(indices.dtype, offsets.dtype)
@@ -417,6 +422,12 @@ def embedding_bag_parts(
     tensor([[3.],
             [2.]])
     """
+    for position, flag, given in (
+        (4, "scale_grad_by_freq", scale_grad_by_freq),
+        (6, "sparse", sparse),
+        (8, "include_last_offset", include_last_offset),
+    ):
+        only_bool("embedding_bag", flag, position, given)
     count = offsets.numel() if isinstance(offsets, TensorBase) else 0
     *tensors, padding = checked_bags(
         weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx

@@ -21,6 +21,7 @@ from ...errors import must_be_tensor
 from ..block import SINGLE, WIDEST, Autocast, Block, Case, Linear, api, apply, op
 from ..block.checks import not_implemented, only_bool
 from ..block.samples import Draw, Index
+from ..shape.views import as_int
 from .grid_taps import (
     BICUBIC,
     BILINEAR,
@@ -457,12 +458,12 @@ def grid_sample(
     >>> nn.functional.grid_sample(image, zeros(1, 1, 1, 2), align_corners=False)
     tensor([[[[2.5000]]]])
     """
-    if mode not in MODES:
+    if not isinstance(mode, str) or mode not in MODES:
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
             f"but got: '{mode}'"
         )
-    if padding_mode not in PADDINGS:
+    if not isinstance(padding_mode, str) or padding_mode not in PADDINGS:
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: '{padding_mode}'"
@@ -499,6 +500,8 @@ def grid_sampler(
     >>> grid_sampler(tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), zeros(1, 1, 1, 2), 0, 0, False)
     tensor([[[[2.5000]]]])
     """
+    as_int("grid_sampler", "interpolation_mode", 3, interpolation_mode)
+    as_int("grid_sampler", "padding_mode", 4, padding_mode)
     return sample(0, input, grid, interpolation_mode, padding_mode, align_corners)
 
 

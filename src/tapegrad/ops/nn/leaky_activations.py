@@ -24,7 +24,7 @@ from ..draws.generators import place_of, stream_of
 from ..draws.streams import unit53
 from ..pointwise.branchless import keep, pick
 from .piecewise_linear import Corners
-from .smooth_activations import Activation, number_of, real
+from .smooth_activations import Activation, fits_kernel, number_of, real
 
 # ruff: noqa: N805
 
@@ -115,6 +115,7 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01, inplace: bool = False) ->
     slope = number_of(
         "leaky_relu_" if inplace else "leaky_relu", "negative_slope", 2, negative_slope
     )
+    fits_kernel(input, slope)
     if inplace:
         return write(LeakyReluWrite, (input,), (slope,))
     return apply(LeakyRelu, (input,), (slope,))

@@ -95,29 +95,6 @@ def final(rows: Any, sizes: tuple[int, ...], turned: bool) -> Any:
 # ---------------------------------------------------------------------- the whole stack
 
 
-def check_states(states: Sequence[Any], w: Weights, batch: int) -> None:
-    """States that fit the weights and the batch; the words are those of PyTorch's products."""
-    h = states[0]
-    if h.dtype != w.hidden.dtype:
-        raise RuntimeError(
-            "mat1 and mat2 must have the same dtype, but got "
-            f"{h.dtype.scalar_type} and {w.hidden.dtype.scalar_type}"
-        )
-    height, width = w.hidden.shape
-    if h.size(1) != width:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({batch}x{h.size(1)} and {width}x{height})"
-        )
-    for state in states:
-        if state.size(0) != batch:
-            raise RuntimeError(
-                f"The size of tensor a ({state.size(0)}) must match the size of tensor b "
-                f"({batch}) at non-singleton dimension 0"
-            )
-    if len(states) == 2 and states[1].size(1) * 4 != height:
-        raise RuntimeError("got an incorrect number of RNN parameters")
-
-
 def stacked(
     kind: str,
     input: Any,
@@ -154,6 +131,11 @@ def stacked(
         raise RuntimeError("Expected more hidden states in stacked_rnn")
     if len(weights) != num_layers * directions:
         raise RuntimeError("Expected more weights in stacked_rnn")
+    if hx[0].dim() == 2:
+        height, width = weights[0].hidden.shape
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied (1x{hx[0].size(1)} and {width}x{height})"
+        )
     layer = LAYERS[kind]
     last: list[list[Any]] = [[] for _ in hx]
     for depth in range(num_layers):

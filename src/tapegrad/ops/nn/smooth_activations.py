@@ -15,13 +15,15 @@ from ...core.python_dispatch import read_values
 from ...core.rounding import half_as_single
 from ...core.strides import contiguous
 from ..block import AS_IS, SINGLE, Autocast, Case, Elementwise, api, apply, op
-from ..block.checks import OUT_FOUND, is_number, not_implemented, refuse_too_big
+from ..block.checks import OUT_FOUND, is_number, not_implemented, refuse_overflow, refuse_too_big
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import pick
 from ..special.kernels import pointwise
 from ..special.kernels_error import erf
 
 # ruff: noqa: N805
+
+SINGLE_ARRAY = np.empty(0, np.float32)
 
 
 class Activation(Elementwise):
@@ -61,6 +63,12 @@ def number_of(function: str, argument: str, position: int, value: Any, kind: str
             f"not {type(value).__name__}"
         )
     return value
+
+
+def fits_kernel(input: Any, *numbers: Any) -> None:
+    """Refuse numbers beyond the precision of a kernel: single where the input has half of it."""
+    if isinstance(input, TensorBase) and input._array.dtype.kind in "fV":
+        refuse_overflow(numbers, input if input._array.dtype.itemsize > 2 else SINGLE_ARRAY)
 
 
 def logistic(xp: Any, x: Any) -> Any:
@@ -196,6 +204,7 @@ def elu(input: Any, alpha: Any = 1.0, inplace: bool = False) -> Any:
     tensor([-0.6321,  2.0000])
     """
     attrs = (number_of("elu_" if inplace else "elu", "alpha", 2, alpha), 1.0, 1.0)
+    fits_kernel(input, attrs[0])
     return write(EluWrite, (input,), attrs) if inplace else apply(Elu, (input,), attrs)
 
 
@@ -593,6 +602,7 @@ def softplus(input: Any, beta: Any = 1, threshold: Any = 20) -> Any:
         number_of("softplus", "beta", 2, beta),
         number_of("softplus", "threshold", 3, threshold),
     )
+    fits_kernel(input, *attrs)
     return apply(Softplus, (input,), attrs)
 
 

@@ -329,6 +329,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if type(alpha) is not int:
         refuse_bools(input._array, other._array if isinstance(other, TensorBase) else other)
         check_alpha(alpha, input, other)
+    refuse_too_big(alpha)
     if isinstance(other, TensorBase):
         return apply(Rsub, (input, other), (alpha,))
     return apply(RsubScalar, (input,), (other, alpha))

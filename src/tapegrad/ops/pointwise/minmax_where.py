@@ -34,6 +34,7 @@ from ..block.checks import (
     not_implemented,
     only_tensors,
     refuse_overflow,
+    refuse_too_big,
 )
 from ..block.samples import Draw, Index, binary_cases
 from .branchless import SMALL, keep, pick
@@ -597,6 +598,7 @@ def lerp(input: Any, end: Any, weight: Any, *, run: Any = None) -> Any:
         return (run or apply)(Lerp, (input, end, weight))
     if isinstance(weight, complex) and input._array.dtype.kind != "c":
         raise does_not_fit(input.dtype)
+    refuse_too_big(weight)
     return (run or apply)(LerpScalar, (input, end), (weight,))
 
 

@@ -407,7 +407,7 @@ class Addbmm(WithSummand):
         )
         sizes = (batch1._array.shape[1], batch2._array.shape[2])
         if run is write and input._array.shape != sizes and input._view_of is None:
-            return grown(input, batch1, batch2, beta, alpha)
+            return grown(input, batch1, batch2, *factors("addbmm", input, beta, alpha, run))
         return run(Addbmm, (input, batch1, batch2), factors("addbmm", input, beta, alpha, run))
 
     def batch(F, size, batched, input, batch1, batch2, beta, alpha):

@@ -19,7 +19,15 @@ from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
 from ..block import Block, Case, api, apply, op
 from ..block.batching import flattened, lift
-from ..block.checks import OUT_EXACT, invalid_call, not_implemented, only_tensors
+from ..block.checks import (
+    OUT_EXACT,
+    common,
+    invalid_call,
+    is_number,
+    not_implemented,
+    only_tensors,
+    refuse_too_big,
+)
 from ..block.samples import Draw, Index
 from ..statistics.quickselect import sorted_by
 from .sums import array_of
@@ -478,6 +486,20 @@ def check_sortable(boundaries: Any, input: Any) -> None:
         raise not_implemented("searchsorted_out_cpu", common)
 
 
+def beside_number(boundaries: Any, input: Any) -> tuple[Any, Any]:
+    """A number becomes a tensor, and both have the dtype of an expression of the two.
+
+    Ints must not round the number that is looked for: 2.5 comes after 2.
+    """
+    if isinstance(input, TensorBase) or not is_number(input):
+        return boundaries, input
+    refuse_too_big(input)
+    dtype = common(boundaries._array, input)
+    if dtype is not boundaries.dtype:
+        boundaries = boundaries.to(dtype)
+    return boundaries, on_device_of(boundaries, np.asarray(input).astype(dtype.np))
+
+
 @op
 class Searchsorted(Block):
     """searchsorted(sorted_sequence, input, *, right=False) -> Tensor: where each value would be
@@ -533,8 +555,7 @@ class Searchsorted(Block):
                     "left while right was True"
                 )
             right = side == "right"
-        if not isinstance(input, TensorBase):
-            input = on_device_of(sorted_sequence, np.asarray(input, sorted_sequence._array.dtype))
+        sorted_sequence, input = beside_number(sorted_sequence, input)
         have, want = sorted_sequence._array.shape, input._array.shape
         if not want and len(have) != 1:
             raise RuntimeError(
@@ -572,8 +593,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
             f"torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim("
             f"{boundaries._array.ndim})"
         )
-    if not isinstance(input, TensorBase):
-        input = on_device_of(boundaries, np.asarray(input, boundaries._array.dtype))
+    boundaries, input = beside_number(boundaries, input)
     check_sortable(boundaries, input)
     return apply(Searchsorted, (boundaries, input), (bool(out_int32), bool(right)))
 

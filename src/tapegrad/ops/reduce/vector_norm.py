@@ -144,6 +144,8 @@ def vector_norm(
     tensor(5.)
     """
     array = array_of("linalg_vector_norm", x)
+    if isinstance(ord, TensorBase) and not ord._array.ndim and not ord._wants_grad:
+        ord = ord.item()  # type: ignore[attr-defined]
     if isinstance(ord, complex):
         raise RuntimeError(
             "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
@@ -230,8 +232,6 @@ def norm(
         return matrix_norm(input, p, places, keepdim, dtype=dtype)
     if p is None or p == "fro":
         p = 2.0
-    elif isinstance(p, TensorBase):
-        p = p.item()
     return vector_norm(input, p, dim, keepdim, dtype=dtype)
 
 

@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from ...autograd.inplace import repoint
-from ...core.arguments import wrap_dim
+from ...core.arguments import is_index, wrap_dim
 from ...core.op import REGISTRY
 from ...core.strides import settled
 from ...core.warned import warn
@@ -233,7 +233,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     >>> zeros(2, 3, 4).movedim(0, -1).shape
     torch.Size([3, 4, 2])
     """
-    single = hasattr(source, "__index__") and hasattr(destination, "__index__")
+    single = is_index(source) and is_index(destination)
     if not single and not (
         isinstance(source, (tuple, list)) and isinstance(destination, (tuple, list))
     ):

@@ -543,6 +543,8 @@ class Roll(LinearMove):
     def call(input, shifts, dims=None, run=apply):
         moves = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
         along = () if dims is None else dims if isinstance(dims, (tuple, list)) else (dims,)
+        if moves is not shifts:
+            as_int("roll", "shifts", 1, shifts)
         if not moves:
             raise RuntimeError("`shifts` required")
         if len(along) == 0 and len(moves) == 1:
@@ -553,6 +555,12 @@ class Roll(LinearMove):
             )
         dims = as_ints("roll", "dims", 2, tuple(along))
         moves = as_ints("roll", "shifts", 1, tuple(moves))
+        for i, move in enumerate(moves, 1):
+            if not -(1 << 63) <= move < 1 << 63:
+                raise TypeError(
+                    f"roll(): argument 'shifts' failed to unpack the object at pos {i} with error "
+                    '"Overflow when unpacking long long"'
+                )
         if not input._array.size:
             return run(Roll, (input,), (0, None))  # PyTorch looks no further
         if not input._array.ndim:

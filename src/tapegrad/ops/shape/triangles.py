@@ -57,7 +57,7 @@ class Tril(Triangle):
 
     def call(input, diagonal=0, run=apply):
         check_matrix("tril", input)
-        return run(Tril, (input,), (diagonal,))
+        return run(Tril, (input,), (near_diagonal(diagonal),))
 
 
 @op
@@ -77,7 +77,13 @@ class Triu(Triangle):
 
     def call(input, diagonal=0, run=apply):
         check_matrix("triu", input)
-        return run(Triu, (input,), (diagonal,))
+        return run(Triu, (input,), (near_diagonal(diagonal),))
+
+
+def near_diagonal(diagonal: Any) -> Any:
+    """Beyond the matrix all diagonals are alike, and NumPy adds to the numbers of these."""
+    huge = isinstance(diagonal, int) and abs(diagonal) > 1 << 62
+    return (1 << 62) * (1 if diagonal > 0 else -1) if huge else diagonal
 
 
 def triangle(function: str, row: int, col: int, offset: int, dtype: Any) -> Any:

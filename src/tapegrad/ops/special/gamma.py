@@ -28,6 +28,7 @@ from ..block.checks import (
     only_wide,
 )
 from ..block.samples import Draw, Index, unary_cases
+from ..shape.views import as_int
 from .kernels import pointwise
 from .kernels_gamma import digamma, log_gamma, trigamma, zeta
 from .kernels_incomplete import gamma_fractions
@@ -199,10 +200,7 @@ class Mvlgamma(Elementwise):
         return total.astype(input.dtype)
 
     def call(input, p, *, run=None):
-        if isinstance(p, bool) or not isinstance(p, int):
-            kind = type(p).__name__
-            name, at = ("mvlgamma_", 1) if run else ("mvlgamma", 2)
-            raise TypeError(f"{name}(): argument 'p' (position {at}) must be int, not {kind}")
+        p = as_int("mvlgamma_" if run else "mvlgamma", "p", 1 if run else 2, p)
         if isinstance(input, TensorBase):
             check_multivariate(input, p, run)
         return (run or apply)(Mvlgamma, (input,), (p,))

@@ -20,6 +20,7 @@ from ..block.checks import invalid_call, is_number
 from ..block.samples import Draw, Index
 from ..shape.joining import Stack
 from ..shape.triangles import meshgrid
+from ..shape.views import as_int
 
 # ruff: noqa: N805
 
@@ -146,15 +147,13 @@ def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
     """
     if not isinstance(input, TensorBase):
         raise must_be_tensor("combinations", "input", 1, input)
-    if not hasattr(r, "__index__"):
-        raise TypeError(
-            f"combinations(): argument 'r' (position 2) must be int, not {type(r).__name__}"
-        )
+    r = as_int("combinations", "r", 2, r)
     if input._array.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input._array.shape)}")
-    r = operator.index(r)
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r > 64 and input._array.shape[0] > 1:  # 2 ** r, or more, places are looked at
+        raise RuntimeError("numel: integer multiplication overflow")
     if r == 0:
         return on_device_of(input, np.empty(0, input._array.dtype))
     places = np.indices((input._array.shape[0],) * r)

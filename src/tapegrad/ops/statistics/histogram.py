@@ -372,6 +372,8 @@ def histogramdd(
     for i, each in enumerate(bins):
         if not isinstance(each, TensorBase if given else int):
             raise no_tensor_in_list(i, 1, each)
+        if not given and each >= (1 << 63) - 1:  # one more edge than this is a negative number
+            raise RuntimeError("number of steps must be non-negative")
     refuse_meta("_histogramdd_from_bin_tensors" if given else "_histogramdd_bin_edges", input)
     if given:
         check_histogram(input, x, [each._array for each in bins], weight, None)

@@ -212,12 +212,14 @@ def places_of(indices: tuple[Any, ...], kernel: Ints) -> Any:
 @functools.lru_cache(256)
 def phases(n: int, k: int, s: int, p: int, d: int) -> list[tuple[int, Ints, Ints]]:
     """Which taps reach pixels a, a + s, …: their indices, and where in y they come from."""
-    found = []
-    for a in range(min(s, n)):
-        taps = tuple([i for i in range(k) if (a + p - i * d) % s == 0])
-        if taps:
-            found.append((a, taps, tuple([(a + p - i * d) // s for i in taps])))
-    return found
+    taps: dict[int, list[int]] = {}
+    for i in range(k):  # not all a: a stride, unlike a kernel, may be huge
+        taps.setdefault((i * d - p) % s, []).append(i)
+    return [
+        (a, tuple(taps[a]), tuple([(a + p - i * d) // s for i in taps[a]]))
+        for a in sorted(taps)
+        if a < n
+    ]
 
 
 @functools.lru_cache(256)
