@@ -507,3 +507,37 @@ def gan(compile):
         return loss_d.detach(), loss_g.detach()
 
     return Trap(f, args=rows, state=lambda: (g.state_dict(), d.state_dict()))
+
+
+def left_out(compile, optimizer):
+    """Two heads, one of which gets no gradient in some calls: their steps are counted apart."""
+    heads = nn.ModuleList([nn.Linear(3, 4), nn.Linear(3, 4)]).double()
+    opt = optimizer(heads.parameters(), lr=0.1)
+
+    @compile
+    def f(x, which):
+        opt.zero_grad()
+        loss = sum([heads[i](x).tanh().pow(2).sum() for i in which])
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    def args(i):
+        return (numbers(i, 5, 3), (0,) if i in (5, 6, 7, 12) else (0, 1))
+
+    return Trap(f, args=args, state=lambda: (heads.state_dict(), opt.state_dict()))
+
+
+@trap
+def adam_that_leaves_parameters_out(compile):
+    return left_out(compile, T.optim.Adam)
+
+
+@trap
+def asgd_that_leaves_parameters_out(compile):
+    return left_out(compile, T.optim.ASGD)
+
+
+@trap
+def nadam_that_leaves_parameters_out(compile):
+    return left_out(compile, T.optim.NAdam)

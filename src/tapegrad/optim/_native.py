@@ -178,6 +178,7 @@ class Again:
                 self.state.append((own[name], own[name]._array, own[name]._version_cell()))
                 self.add_write(own[name], n)
         self.counters: list[Any] = []
+        self.numbers = [[own[name]._array for own in done.owns] for name in rule.scalars]
         self.counts = rule.scalars == ("step",) and rule.advance is count_step
         for name in rule.scalars:
             for own in done.owns:
@@ -219,6 +220,7 @@ class Again:
             and same_parameters(self.parameters)
             and (not self.state or same_state(self.state))
             and (not self.without or without_gradients(self.without))
+            and all([are_equal(arrays) for arrays in self.numbers])
             and (
                 KERNELS.as_before(self.all_places, self.lengths)
                 or (KERNELS.as_before(self.places, self.lengths) and self.take_numbers())
@@ -237,6 +239,16 @@ class Again:
             KERNELS.count_up(self.counters)
         elif self.counters:
             advance(done.rule, done.owns, done.group)
+
+
+def are_equal(arrays: list[Any]) -> bool:
+    """Whether arrays of one number have the same number in them.
+
+    The kernel takes one number for all parameters. Steps that left some of them out, for want of a
+    gradient, have not counted these.
+    """
+    numbers = [array.item() for array in arrays]
+    return numbers.count(numbers[0]) == len(numbers)
 
 
 def table_of(
