@@ -216,6 +216,7 @@ class Seen:
             if not same_bits(array, value):
                 value[...] = array
         pairs = [(s, v) for s, v in pairs if is_tensor(v)]
+        counted = [(s._cell, v) for s, v in pairs if s._cell is not None]
         for static, value in pairs:
             before = self.places[id(static)]
             if static._array is not before:  # `value.data` was set
@@ -226,6 +227,7 @@ class Seen:
             if static._wants_grad and (static._node is None or static._node._is_leaf):
                 value.requires_grad_()
                 value._gradient = static._gradient
+        watch_writes([r for r in self.results if is_tensor(r)], counted)
         own = {id(static): value for static, value in (*pairs, *arrays)}
         for r in self.results:
             if isinstance(r, np.ndarray) and id(r) not in own:
@@ -243,6 +245,29 @@ class Seen:
         if not any([id(r) in own or type(r) in (Number, Read) for r in self.results]):
             return self.out  # with the very lists that are in it
         return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
+
+
+def watch_writes(results: list[Any], pairs: list[tuple[Any, Any]]) -> None:
+    """Let the graph of a call notice later writes into arguments, whose stand-ins it has kept.
+
+    `pairs` are version cells of stand-ins with the arguments. A write between the call and its
+    backward pass is an error, as it is in a graph that has kept the arguments themselves.
+    """
+    moved = {id(cell): (value._version_cell(), cell.n) for cell, value in pairs}
+    stack = [r._node for r in results if moved and r._node is not None]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        cells = list(node._cells)
+        for k in range(1, len(cells), 3):
+            if id(cells[k]) in moved:
+                cell, count = moved[id(cells[k])]
+                cells[k : k + 2] = cell, cell.n - (count - cells[k + 1])
+        node._cells = tuple(cells)
+        for edge in node._edges:
+            if edge is not None and edge not in seen and type(edge) is not Doorway:
+                seen.add(edge)
+                stack.append(edge)
 
 
 def write_back(static: Any, value: Any) -> None:
