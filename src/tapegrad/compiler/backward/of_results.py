@@ -223,6 +223,8 @@ class Outside:
         forward, written, made = recorder.steps, recorder.written, dict(recorder.made)
         recorder.written = set()
         every = (True,) * len(self.results)
+        # The function may have had another number of results when these came up.
+        patterns = {each for each in patterns if len(each) == len(every)}
         # A backward pass works in the dtypes of its forward pass: nothing is cast.
         with recorder, closed(self.stand_ins, self.leaves), autocast_set_to(None):
             for pattern in {every: None, **dict.fromkeys(patterns)}:

@@ -33,6 +33,7 @@ from ..backward.upstream import BehindStep
 from ..breaks.calls import Place, body_of, in_the_place_of
 from ..breaks.cut import Split, cut, why_whole
 from ..capture.arguments import (
+    ANOTHER,
     ANY_FLOAT,
     OVERLAP,
     Same,
@@ -117,6 +118,7 @@ class Compiled:
         self.split: Split | None = None  # the pieces, where there are some
         self.changed: Counter[str] = Counter()  # what led to other recordings
         self.changing: set[int] = set()  # the places of floats that change from call to call
+        self.passing: set[int] = set()  # the places of objects that are others in each call
         self.by_value = False  # somebody looks at them
         self.new_leaves = False  # arguments that require grad are others each time
         self.arrays = True  # NumPy arrays among its arguments are inputs, whatever is in them
@@ -130,6 +132,7 @@ class Compiled:
         self.as_they_are = {}
         self.last = self.split = None
         self.changed.clear()
+        self.passing.clear()
 
     def __reduce__(self) -> Any:
         return Compiled, (self.function, self.fullgraph, self.check)
@@ -190,6 +193,9 @@ class Compiled:
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
                 key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
+        for i in self.passing:
+            if i < len(values) and type(key[i + 2]) is Same:
+                key = (*key[: i + 2], ANOTHER, *key[i + 3 :])
         found = self.recordings.get(key)
         if found is None:
             if self.gets_new_numbers(key, values):
@@ -197,10 +203,17 @@ class Compiled:
             if self.gets_new_leaves(key, values):
                 self.new_leaves = True
                 return self.find(args, kwargs)
+            if self.gets_new_objects(key):
+                return self.find(args, kwargs)
             name = self.changing_name(key)
             if name and self.cut_at([], name):
                 return self.function(*args, **kwargs)
             found = self.first_of(key)
+            if ANOTHER in key:
+                found.parts = [] if self.fullgraph else self.parts_in(Guards(self.function, values))
+                what = type(values[key.index(ANOTHER) - 2]).__name__
+                told = f"it is given another {what} in each call; tensors, and tuples and dicts of"
+                self.refuse(found, f"{told} them, may be others", None)
         changed = found.still_holds() if found.run_steps else ""
         if changed:
             found = self.again(found, changed)
@@ -285,6 +298,28 @@ class Compiled:
                 if all([a == b or (is_new and type(b) is Same) for a, b, is_new in parts]):
                     return True
         return False
+
+    def gets_new_objects(self, key: Any) -> bool:
+        """Whether several calls differ only in objects that are compared by identity.
+
+        Their places are noted; what was kept for each of these objects is dropped.
+        """
+        alike: list[Any] = []
+        places: set[int] = set()
+        for known, recording in self.recordings.items():
+            if len(known) != len(key) or known[:2] != key[:2] or recording.calls > 1:
+                continue
+            pairs = enumerate(zip(key[2:], known[2:], strict=True))
+            others = [(i, a, b) for i, (a, b) in pairs if a != b]
+            if all([type(a) is type(b) is Same and not is_tensor(a.value) for _, a, b in others]):
+                alike.append(known)
+                places.update([i for i, *_ in others])
+        if len(alike) < SOME_CHANGES:
+            return False
+        self.passing |= places
+        for known in alike:
+            del self.recordings[known]
+        return True
 
     def changing_name(self, key: Any) -> str:
         """The name of the number (a loop's counter …) in which otherwise equal calls differ."""
