@@ -76,3 +76,30 @@ def test_some_calls_are_not_compiled():
     said = first_line(f)
     assert "in part compiled as a whole, 1 recording; other calls are not, because of" in said
     assert "it writes into an argument" in said
+
+
+def test_wrong_replay_names_the_op_and_the_line():
+    """A function that is called pure, and sets the random numbers back, is found out by its draw."""
+    w = nn.Parameter(T.ones(3, 3))
+    start = T.default_generator.stream.get_state()
+
+    @T.compiler.pure
+    def rewind():
+        T.default_generator.stream.set_state(start)
+
+    @T.compile
+    def f(x):
+        h = (x @ w).tanh()
+        rewind()
+        mask = T.rand(5, 3)
+        loss = (h * mask).exp().sum()
+        w.grad = None
+        loss.backward()
+        return loss.detach()
+
+    with pytest.warns(UserWarning, match="a replay gave something else") as warned:
+        for _ in range(14):
+            f(T.ones(5, 3))
+    assert "the first op that differs is rand" in str(warned[0].message)
+    assert "mask = T.rand(5, 3)" in str(warned[0].message)
+    assert len(warned) == 1

@@ -450,6 +450,7 @@ def differs_when_replayed(
     del kept_memory
     kept: Any = Print if again else np.copy
     expected = [kept(r._array) if is_tensor(r) else r for r in seen.results]
+    called = values_of_steps(seen.recorder) if recording.all_steps else []
     passes = {} if seen.outside is None else seen.outside.expected()
     before = seen.recorder.before
     done = before.undo(for_good=seen.outside is None, by_prints=again)
@@ -472,7 +473,7 @@ def differs_when_replayed(
         if not wrong and recording.outside is not None and recording.outside.differs(passes):
             wrong = "a gradient"
         if wrong:
-            wrong += first_difference(recording.all_steps, seen.recorder)
+            wrong += first_difference(recording.all_steps, called, seen.recorder)
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}"
     finally:
@@ -523,22 +524,30 @@ def cells_behind(results: list[Any]) -> list[Any]:
 FIRST_OP = "the first op that differs is"
 
 
-def first_difference(steps: list[Any], recorder: Recorder) -> str:
+def values_of_steps(recorder: Recorder) -> list[tuple[Any, list[Any]]]:
+    """The steps of a call with copies of what they made, which a replay may overwrite."""
+    fills = list(recorder.number_arrays.values())
+    steps = [*fills, *recorder.needed_steps(recorder.steps)]
+    return [(step, [x.copy() for x in step.made]) for step in steps]
+
+
+def first_difference(
+    steps: list[Any], called: list[tuple[Any, list[Any]]], recorder: Recorder
+) -> str:
     """The first step whose replay differs from what it did in the call; "" if not known.
 
     The recorder gets the user's line of that step.
     """
-    fills = list(recorder.number_arrays.values())
-    called = [*fills, *recorder.needed_steps(recorder.steps)]
-    for i, (step, other) in enumerate(zip(steps, called, strict=False)):
+    for i, (step, (other, made)) in enumerate(zip(steps, called, strict=False)):
         place = f"step {i + 1} of {len(steps)}"
-        if step.name == other.name and all(map(same_bits, step.made, other.made)):
+        if step.name == other.name and all(map(same_bits, step.made, made)):
             continue
         known = recorder.lines.get(id(other))
         recorder.where = None if known is None else evidence.place(*known)
         if step.name != other.name:
             return f"; the call runs {other.name} where {step.name} was recorded, {place}"
-        return f"; {FIRST_OP} {step.name}, {place}"
+        name = step.name.removeprefix("aten.").removesuffix(".default")
+        return f"; {FIRST_OP} {name}, {place}"
     return ""
 
 

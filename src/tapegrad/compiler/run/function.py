@@ -479,7 +479,7 @@ class Compiled:
         wrong = differs_when_replayed(recording, seen, values, again, stands)
         if wrong and (stands or self.checks(recording)) and (stands or seen.outside is None):
             if not self.is_tried_again(recording):
-                self.refuse(recording, wrong, seen.recorder.where)
+                self.doubt(recording, wrong, seen.recorder.where)
             return seen.given_back(values)
         if wrong:
             if seen.outside is not None and not again:
@@ -566,6 +566,13 @@ class Compiled:
         """Whether each call is compared with a recording, op by op."""
         return self.check or bool(recording.suspicion)
 
+    def doubt(self, recording: Recording, reason: str, where: Any) -> None:
+        """Refuse a recording whose first replay was wrong, once it is known which op it was."""
+        if self.checks(recording):
+            self.refuse(recording, reason, where)
+        else:
+            self.look_closer(recording, reason)
+
     def look_closer(self, recording: Recording, reason: str) -> None:
         """Compare the next calls op by op, so that the refusal can name the first that differs."""
         self.last = None
@@ -641,7 +648,7 @@ class Compiled:
     def refused(self, recording: Recording, reason: str, values: Any, spec: Any) -> Any:
         """Refuse a recording, and make the call again that was undone for its replay."""
         if not self.is_tried_again(recording):
-            self.refuse(recording, reason, None)
+            self.doubt(recording, reason, None)
         args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
         return self.function(*args, **kwargs)
 
