@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from typing import Any
 
@@ -231,3 +232,29 @@ def test_checkpoint_with_dropout_in_a_compiled_module():
     for a, b in zip(found[0] + found[1], expected[0] + expected[1], strict=True):
         assert torch.allclose(a, b, 1e-12, 1e-12)
     assert found[2].equal(expected[2])
+
+
+def test_dataclass_that_a_model_returns_inside_is_compiled():
+    @dataclasses.dataclass(frozen=True)
+    class Output:
+        logits: Any
+        loss: Any = None
+
+    net = Net().double()
+
+    def forward(x: Any) -> Output:
+        y = net(x)
+        return Output(y, y.square().mean())
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        out = forward(x)
+        net.zero_grad()
+        out.loss.backward()
+        return out.loss.detach()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(10):
+            step(numbers(i, 5, 4))
+    assert replays(step) >= 6

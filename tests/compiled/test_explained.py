@@ -13,6 +13,14 @@ import tapegrad as T
 from tapegrad import nn
 
 
+@dataclasses.dataclass(eq=False)
+class Counted:
+    x: Any
+
+    def __post_init__(self):
+        self.n = 1
+
+
 def first_line(compiled: Any) -> str:
     return str(T.compile.explain(compiled)).partition("\n")[0]
 
@@ -79,7 +87,7 @@ def test_some_calls_are_not_compiled():
 
 
 def test_wrong_replay_names_the_op_and_the_line():
-    """A function that is called pure, and sets the random numbers back, is found out by its draw."""
+    """A function that sets the random numbers back and is called pure is found out by a draw."""
     w = nn.Parameter(T.ones(3, 3))
     start = T.default_generator.stream.get_state()
 
@@ -103,3 +111,76 @@ def test_wrong_replay_names_the_op_and_the_line():
     assert "the first op that differs is rand" in str(warned[0].message)
     assert "mask = T.rand(5, 3)" in str(warned[0].message)
     assert len(warned) == 1
+
+
+def train(returned: Any) -> tuple[Any, Any]:
+    """A compiled training step that returns `returned(loss, prediction)`, and how it is warned."""
+    net = network()
+    opt = T.optim.SGD(net.parameters(), lr=0.1)
+    scheduler = T.optim.lr_scheduler.StepLR(opt, 5)
+
+    @T.compile
+    def step(x):
+        y = net(x)
+        loss = y.pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        scheduler.step()
+        return returned(loss.detach(), y.detach(), scheduler)
+
+    with pytest.warns(UserWarning) as warned:
+        for i in range(12):
+            step(T.full((5, 3), 0.1 * i, dtype=T.float64))
+    (only,) = warned
+    return first_line(step), str(only.message)
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        (lambda loss, y, s: (loss, s.get_last_lr()), "a list or dict that somebody else has"),
+        (lambda loss, y, s: (loss, T.complex(y, y).conj()), "a conjugate or negative view"),
+        (lambda loss, y, s: Batch(loss), "it returns a Batch"),
+    ],
+    ids=["list", "conjugate", "object"],
+)
+def test_what_is_returned_is_in_the_way(returned, reason):
+    said, warned = train(returned)
+    assert "compiled in 2 pieces because of line" in said
+    assert "return returned(" in said
+    assert reason in said
+    assert "return returned(" in warned
+
+
+def test_dataclass_with_code_of_its_own_names_the_users_line():
+    net = network()
+
+    @T.compile
+    def f(x):
+        made = Counted(net(x))
+        return made.x.pow(2).sum()
+
+    with pytest.warns(UserWarning, match=r"Counted.__init__ reads is not seen\n.*made = Count"):
+        for i in range(8):
+            f(T.full((5, 3), 0.1 * i, dtype=T.float64))
+    assert "`made = Counted(net(x))`" in first_line(f)
+
+
+def test_counter_that_cuts_a_function():
+    net = network()
+    opt = T.optim.SGD(net.parameters(), lr=0.1)
+
+    @T.compile
+    def step(x, i):
+        loss = net(x).pow(2).mean() / 4
+        loss.backward()
+        if i % 4 == 3:
+            opt.step()
+            opt.zero_grad()
+        return loss.detach()
+
+    for i in range(20):
+        step(T.full((5, 3), 0.1 * i, dtype=T.float64), i)
+    said = first_line(step)
+    assert "compiled in 3 pieces because of `i`, which is another number in each call" in said

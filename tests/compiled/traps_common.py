@@ -541,3 +541,98 @@ def asgd_that_leaves_parameters_out(compile):
 @trap
 def nadam_that_leaves_parameters_out(compile):
     return left_out(compile, T.optim.NAdam)
+
+
+@trap
+def momentum_thrown_away(compile):
+    """The step that makes a buffer anew counts fewer writes into it than the next ones."""
+    net = network()
+    opt = T.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    @compile
+    def f(x):
+        opt.zero_grad()
+        loss = net(x).pow(2).sum()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    def before(i):
+        if i == 6:
+            opt.state.pop(net[0].weight)
+
+    return Trap(f, before, rows, lambda: (net.state_dict(), opt.state_dict()))
+
+
+def several_schedulers(compile, combine):
+    net = network()
+    opt = T.optim.SGD(net.parameters(), lr=0.1)
+    lr = T.optim.lr_scheduler
+    inner = [lr.ConstantLR(opt, 0.5, 6), lr.ExponentialLR(opt, 0.95)]
+    scheduler = combine(opt, inner)
+
+    @compile
+    def f(x):
+        opt.zero_grad()
+        loss = net(x).pow(2).sum()
+        loss.backward()
+        opt.step()
+        scheduler.step()
+        return loss.detach()
+
+    counts = ("last_epoch", "_step_count", "_last_lr")
+
+    def state():
+        each = [[getattr(s, name, None) for name in counts] for s in (*inner, scheduler)]
+        return opt.state_dict(), each
+
+    return Trap(f, args=rows, state=state)
+
+
+@trap
+def chained_schedulers(compile):
+    def combine(opt, inner):
+        return T.optim.lr_scheduler.ChainedScheduler(inner)
+
+    return several_schedulers(compile, combine)
+
+
+@trap
+def schedulers_in_a_sequence(compile):
+    def combine(opt, inner):
+        return T.optim.lr_scheduler.SequentialLR(opt, inner, [6])
+
+    return several_schedulers(compile, combine)
+
+
+@trap
+def schedulers_in_a_sequence_in_a_chain(compile):
+    def combine(opt, inner):
+        lr = T.optim.lr_scheduler
+        third = lr.StepLR(opt, 3)
+        return lr.ChainedScheduler([third, lr.SequentialLR(opt, inner, [6])])
+
+    return several_schedulers(compile, combine)
+
+
+@trap
+def warm_up_around_another_scheduler(compile):
+    class WarmUp(T.optim.lr_scheduler.LRScheduler):
+        def __init__(self, optimizer, steps, then):
+            self.steps, self.then = steps, then
+            super().__init__(optimizer)
+
+        def get_lr(self):
+            if self.last_epoch >= self.steps:
+                return self.then.get_last_lr()
+            return [base * (self.last_epoch + 1) / self.steps for base in self.base_lrs]
+
+        def step(self, epoch=None):
+            if self.last_epoch >= self.steps:
+                self.then.step()
+            super().step()
+
+    def combine(opt, inner):
+        return WarmUp(opt, 4, inner[1])
+
+    return several_schedulers(compile, combine)

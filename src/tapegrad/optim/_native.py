@@ -77,7 +77,7 @@ def update_natively(
                 own[fresh] = wrap(made)
         narrow = bool(rule.scalars) and owns[0][rule.scalars[0]]._array.dtype.itemsize == 4
         writes = writes_of(rule, update, group, present, options, fresh)
-        done = Done(some, owns, group, rule, rows, table, narrow, writes)
+        done = Done(some, owns, group, rule, rows, table, narrow, writes, bool(fresh))
         done.run(values, options)
         if WATCHING.done is not None:
             WATCHING.done.append(done)
@@ -129,6 +129,7 @@ class Done:
     table: Any
     narrow: bool
     writes: Writes
+    makes_state: bool  # what the next steps find there
 
     def run(self, values: Any, options: list[float]) -> None:
         dtype = self.rows[0][0].dtype

@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import dtypes
 from ...autograd.copies import assign_data
+from ...core import lazy_conj
 from ...core.base import TensorBase, Version, wrap
 from ...core.late_bound import TENSOR
 from ...core.modes import grad_set_to
@@ -29,7 +30,7 @@ from ..program.steps import GradientStep
 from . import intercepts
 from .arguments import around, array_of, is_tensor, same_as, stand_ins
 from .branches import Decision, decided_first
-from .guards import Guards, LeafHooks
+from .guards import Guards, LeafHooks, is_scheduler
 from .python_state import PythonState
 from .recorder import Recorder
 from .side_effects import Noticing
@@ -111,7 +112,7 @@ class Seen:
         args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
         # Lists and dicts among the arguments, those that stand for them, and what was in these.
         self.lists = [] if spec is None else paired(original, (args, kwargs))
-        schedulers = [each for each in owners if hasattr(each, "last_epoch")]
+        schedulers = [each for each in owners if is_scheduler(each)]
         self.noticing = Noticing(recorder)
         known = [*learned, *[each for each in hooks.seen.values() if callable(each)]]
         self.state = recorder.state = PythonState(
@@ -353,7 +354,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         if not r._special and not recorder.is_known(r._array):
             return "it returns a tensor that was computed outside of ops", None
         if r._special or (type(r) is not TENSOR.cls and recorder.is_made(r._array)):
-            return f"it returns a {type(r).__name__}", None
+            return f"it returns {kind_of(r)}", None
         if any([r is t for t in inputs]):
             return "it returns an argument", None
         if id(memory(r._array)) in recorder.originals:
@@ -362,6 +363,15 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         if is_leaf and recorder.is_made(r._array) and seen.outside is not None:
             return "it returns a leaf that it made, and what was computed from it", None
     return "", None
+
+
+def kind_of(t: Any) -> str:
+    """What is special about a tensor, in words."""
+    if type(t) is not TENSOR.cls:
+        return f"a {type(t).__name__}"
+    if lazy_conj.has(t._array):
+        return "a conjugate or negative view: `resolve_conj()` makes a tensor of it"
+    return "a sparse tensor" if t.is_sparse else f"a tensor on {t.device}"
 
 
 def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:

@@ -18,6 +18,7 @@ from ...core.base import TensorBase
 from ...core.strides import memory
 from ...kernels.cpu import KERNELS
 from ...ops.draws.generators import default_generator
+from .guards import is_scheduler
 
 PIECE = 1 << 16  # elements that change places at a time
 LARGE_PIECE = 1 << 20  # bytes
@@ -359,6 +360,9 @@ def remembered(owner: Any) -> list[tuple[Any, Any, Any]]:
                 found.append((each, key, value))
             elif isinstance(value, (list, tuple)) and all([isinstance(v, PLAIN) for v in value]):
                 found.append((each, key, type(value)(value)))
+    for value in vars(owner).values():  # schedulers that this one steps
+        for inner in value if isinstance(value, (list, tuple)) else [value]:
+            found += remembered(inner) if is_scheduler(inner) and inner is not owner else []
     return found
 
 

@@ -100,7 +100,8 @@ def summary(compiled: Compiled, recordings: list[Recording]) -> str:
     count = sum([bool(r.run_steps) for r in recordings])
     if compiled.split is not None:
         pieces = compiled.split.pieces
-        because = "" if refused is None else f" because of {spell_refusal(refused)}"
+        because = compiled.cut_because if refused is None else spell_refusal(refused)
+        because = f" because of {because}" if because else ""
         if any([is_recorded(piece.function) for piece in pieces]):
             return f"compiled in {len(pieces)} pieces{because}"
         return f"not compiled: cut into {len(pieces)} pieces{because}, and none of them is recorded"

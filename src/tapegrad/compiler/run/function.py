@@ -31,7 +31,7 @@ from ..backward.of_results import BEHIND
 from ..backward.of_results import CompiledFunctionBackward as Before
 from ..backward.upstream import BehindStep
 from ..breaks.calls import Place, body_of, in_the_place_of
-from ..breaks.cut import Split, cut, why_whole
+from ..breaks.cut import Split, cut, returned_at, why_whole
 from ..capture.arguments import (
     ANOTHER,
     ANY_FLOAT,
@@ -116,6 +116,7 @@ class Compiled:
         self.asks_for_gradients = False  # of a piece: somebody may, of what it takes and gives
         self.counting: frozenset[str] = frozenset()  # arguments that loops around it set
         self.split: Split | None = None  # the pieces, where there are some
+        self.cut_because = ""  # if no call was refused for it
         self.changed: Counter[str] = Counter()  # what led to other recordings
         self.changing: set[int] = set()  # the places of floats that change from call to call
         self.passing: set[int] = set()  # the places of objects that are others in each call
@@ -207,6 +208,7 @@ class Compiled:
                 return self.find(args, kwargs)
             name = self.changing_name(key)
             if name and self.cut_at([], name):
+                self.cut_because = f"`{name}`, which is another number in each call"
                 return self.function(*args, **kwargs)
             found = self.first_of(key)
             if ANOTHER in key:
@@ -379,7 +381,8 @@ class Compiled:
         self.changes += 1
         self.changed[changed] += 1
         if self.changed[changed] >= SOME_CHANGES:
-            self.cut_at([], name_of(changed))  # from the next call on
+            if self.cut_at([], name_of(changed)):  # from the next call on
+                self.cut_because = f"{changed}, which changes between calls"
         moves = self.changed[MOVED] >= SOME_CHANGES and not stale.replays
         if moves:
             made.fail("tensors get other memory in each call")
@@ -440,7 +443,8 @@ class Compiled:
         if self.fullgraph:
             recording.refusal = text
             raise RuntimeError(text)
-        if not self.warned:
+        # Of a piece without a line the user would not know what is meant.
+        if not self.warned and not (self.is_piece and where is None):
             self.warned = True
             frame = user_frame(1)
             at = ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
@@ -568,7 +572,7 @@ class Compiled:
 
     def doubt(self, recording: Recording, reason: str, where: Any) -> None:
         """Refuse a recording whose first replay was wrong, once it is known which op it was."""
-        if self.checks(recording):
+        if self.fullgraph or self.checks(recording):
             self.refuse(recording, reason, where)
         else:
             self.look_closer(recording, reason)
@@ -708,6 +712,8 @@ class Compiled:
             places = [] if reason == BEHIND else seen.recorder.places
             if name and not places and not self.cut_at([], name):
                 places = seen.noticing.places_of(name)  # in functions that this one calls
+            if reason.startswith("it returns ") and not places and not self.is_piece:
+                places, where = returned_at(body_of(self.function))
             self.take_apart(recording, seen.guards, places, "")
             self.refuse(recording, reason, where)
         return seen
