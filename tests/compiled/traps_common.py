@@ -636,3 +636,70 @@ def warm_up_around_another_scheduler(compile):
         return WarmUp(opt, 4, inner[1])
 
     return several_schedulers(compile, combine)
+
+
+def step_in_backward(compile, optimizer, **options):
+    """An optimizer for each parameter, known to a hook alone, that steps during the backward."""
+    net = network()
+    opts = {p: optimizer([p], lr=0.1, **options) for p in net.parameters()}
+
+    def update(p):
+        opts[p].step()
+        opts[p].zero_grad()
+
+    for p in net.parameters():
+        p.register_post_accumulate_grad_hook(update)
+
+    @compile
+    def f(x):
+        loss = net(x).pow(2).sum()
+        loss.backward()
+        return loss.detach()
+
+    def before(i):
+        if i == 6:
+            for each in opts.values():
+                each.load_state_dict(each.state_dict())
+                each.param_groups[0]["lr"] = 0.03
+
+    def state():
+        return net.state_dict(), [each.state_dict() for each in opts.values()]
+
+    return Trap(f, before, rows, state)
+
+
+@trap
+def momentum_in_backward(compile):
+    return step_in_backward(compile, T.optim.SGD, momentum=0.9)
+
+
+@trap
+def adam_in_backward(compile):
+    return step_in_backward(compile, T.optim.Adam)
+
+
+@trap
+def optimizer_in_a_gradient_hook(compile):
+    """A hook of a value inside steps another model, whose optimizer nothing else leads to."""
+    net, other = network(), network()
+    optimizers = {"other": T.optim.Adam(other.parameters(), lr=0.1)}
+
+    def learn(grad):
+        optimizers["other"].zero_grad()
+        with T.enable_grad():
+            loss = other(grad.detach()[:, :1].expand(-1, 3)).pow(2).sum()
+        loss.backward()
+        optimizers["other"].step()
+
+    @compile
+    def f(x):
+        net.zero_grad()
+        y = net(x)
+        y.register_hook(learn)
+        y.pow(2).sum().backward()
+        return y.detach()
+
+    def state():
+        return list(net.parameters()), other.state_dict(), optimizers["other"].state_dict()
+
+    return Trap(f, args=rows, state=state)

@@ -172,7 +172,7 @@ class Seen:
 
     def makes_state(self) -> bool:
         """Whether an optimizer made its state in the call, where a replay would find it."""
-        owners = [each for each in self.guards.kept_apart if hasattr(each, "param_groups")]
+        owners = [each for each in self.recorder.before.owners() if hasattr(each, "param_groups")]
         found = [t for each in owners for t in tensors_of(each) if not t._special]
         return not all([self.recorder.is_known(t._array) for t in found])
 

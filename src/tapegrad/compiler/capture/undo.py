@@ -153,6 +153,10 @@ class Snapshots:
         if optimizer is not None:
             self.take_object(optimizer)
 
+    def owners(self) -> list[Any]:
+        """The optimizers and schedulers, also those that only a hook knew of."""
+        return [owner for owner, _ in self.objects.values()]
+
     def keep_object(self, owner: Any) -> None:
         """Copy what an optimizer is about to change: parameters, and perhaps gradients."""
         for t in tensors_of(owner):
@@ -218,7 +222,7 @@ class Reached:
     def __init__(self, seen: Any) -> None:
         recorder = seen.recorder
         written = recorder.before.arrays
-        self.owners = list(seen.guards.kept_apart)
+        self.owners = recorder.before.owners()
         apart = {id(t) for owner in self.owners for t in tensors_of(owner)}
         apart |= {id(g) for _, g in recorder.gradients_before(True)}
         apart |= {id(v) for t, v in zip(seen.inputs, seen.values, strict=True) if t is not None}
