@@ -44,13 +44,28 @@ def test_object_that_is_another_one_in_each_call():
         return net(batch.x).pow(2).sum()
 
     with pytest.warns(UserWarning, match="it is given another Batch in each call"):
-        for i in range(12):
+        for i in range(20):
             batch = Batch(T.full((5, 3), 0.1 * i, dtype=T.float64))
             assert f(batch).equal(net(batch.x).pow(2).sum())
             kept.append(weakref.ref(batch))
             del batch
     assert all([each() is None for each in kept])
     assert "ordinary Python around compiled modules because of" in first_line(f)
+
+
+def test_each_of_some_objects_is_recorded():
+    losses = [lambda y, k=k: (y - k).pow(2).sum() for k in range(6)]
+    net = network()
+
+    @T.compile
+    def f(x, loss):
+        return loss(net(x))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(60):
+            f(T.full((5, 3), 0.1 * i, dtype=T.float64), losses[i % 6])
+    assert "compiled as a whole, 6 recordings" in first_line(f)
 
 
 def test_number_of_results_changes_after_some_were_differentiated():

@@ -306,14 +306,18 @@ class Compiled:
 
         Their places are noted; what was kept for each of these objects is dropped.
         """
+        if len(self.recordings) < MOST_RECORDINGS:
+            return False
         alike: list[Any] = []
         places: set[int] = set()
         for known, recording in self.recordings.items():
             if len(known) != len(key) or known[:2] != key[:2] or recording.calls > 1:
                 continue
-            pairs = enumerate(zip(key[2:], known[2:], strict=True))
-            others = [(i, a, b) for i, (a, b) in pairs if a != b]
-            if all([type(a) is type(b) is Same and not is_tensor(a.value) for _, a, b in others]):
+            parts = enumerate(zip(key[2:], known[2:], strict=True))
+            others = [(i, a, b) for i, (a, b) in parts if a != b]
+            if all(
+                [type(a) is type(b) is Same and not is_known_kind(a.value) for _, a, b in others]
+            ):
                 alike.append(known)
                 places.update([i for i, *_ in others])
         if len(alike) < SOME_CHANGES:
@@ -770,6 +774,11 @@ def better_without(steps: list[Any]) -> str:
     if ops and size >= LARGE_HERE * len(ops):
         return "there are no kernels in C, and its arrays are so large that nothing else counts"
     return ""
+
+
+def is_known_kind(value: Any) -> bool:
+    """Whether an argument is a tensor or a model: of these there are as many as the user has."""
+    return is_tensor(value) or isinstance(value, Module)
 
 
 def first_of_tuple(part: Any) -> Any:
