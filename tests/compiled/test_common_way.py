@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from typing import Any
 
 import pytest
+from harness import numbers, replays
 
 import tapegrad as torch
 from tapegrad import nn
 from tapegrad.nn import functional as F
+from tapegrad.utils.checkpoint import checkpoint
 
 
 class Net(nn.Module):
@@ -174,3 +177,84 @@ def test_attention_with_a_mask(mask: str) -> None:
         grads = [torch.autograd.grad(y.sin().sum(), weight)[0] for y in (found, expected)]
         torch.testing.assert_close(*grads)
     assert "replayed" in torch.compile.explain(compiled)
+
+
+def test_checkpoint_with_dropout_is_compiled():
+    """The second run of the block draws what the first one drew, in replays, too."""
+
+    def run(compile: Any) -> Any:
+        torch.manual_seed(3)
+        block = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.4), nn.Tanh(), nn.Linear(4, 4)).double()
+        head = nn.Linear(4, 2).double()
+        opt = torch.optim.SGD([*block.parameters(), *head.parameters()], lr=0.1)
+
+        @compile
+        def step(x):
+            h = checkpoint(block, x, use_reentrant=False)
+            h = checkpoint(block[3], h.tanh().detach() + F.dropout(h, 0.2), use_reentrant=False)
+            opt.zero_grad()
+            loss = head(h).pow(2).sum()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+
+        found = [step(numbers(i, 5, 3)) for i in range(20)]
+        return found, [*block.parameters(), *head.parameters()], torch.get_rng_state(), step
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found, expected = run(torch.compile), run(lambda step: step)
+    assert replays(found[3]) >= 15
+    for a, b in zip(found[0] + found[1], expected[0] + expected[1], strict=True):
+        assert torch.allclose(a, b, 1e-12, 1e-12)
+    assert found[2].equal(expected[2])
+
+
+def test_checkpoint_with_dropout_in_a_compiled_module():
+    class Block(nn.Sequential):
+        def forward(self, x: Any) -> Any:
+            return checkpoint(super().forward, x, use_reentrant=False)
+
+    def run(compile: Any) -> Any:
+        torch.manual_seed(3)
+        layers = [nn.Linear(3, 4), nn.Dropout(0.4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh()]
+        net = compile(nn.Sequential(Block(*layers), nn.Linear(4, 2)).double())
+        found = []
+        for i in range(20):
+            first, second = net(numbers(i, 5, 3)), net(numbers(i + 30, 5, 3))
+            (first.pow(2).sum() + second.exp().sum()).backward()
+            found += [first.detach(), second.detach()]
+        return found, [p.grad for p in net.parameters()], torch.get_rng_state()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, expected = run(torch.compile), run(lambda step: step)
+    for a, b in zip(found[0] + found[1], expected[0] + expected[1], strict=True):
+        assert torch.allclose(a, b, 1e-12, 1e-12)
+    assert found[2].equal(expected[2])
+
+
+def test_dataclass_that_a_model_returns_inside_is_compiled():
+    @dataclasses.dataclass(frozen=True)
+    class Output:
+        logits: Any
+        loss: Any = None
+
+    net = Net().double()
+
+    def forward(x: Any) -> Output:
+        y = net(x)
+        return Output(y, y.square().mean())
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        out = forward(x)
+        net.zero_grad()
+        out.loss.backward()
+        return out.loss.detach()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(10):
+            step(numbers(i, 5, 4))
+    assert replays(step) >= 6

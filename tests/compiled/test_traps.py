@@ -7,6 +7,7 @@ import traps_arguments  # noqa: F401  (these files fill the table)
 import traps_arrays  # noqa: F401
 import traps_common  # noqa: F401
 import traps_containers  # noqa: F401
+import traps_dataclasses  # noqa: F401
 import traps_draws  # noqa: F401
 import traps_effects  # noqa: F401
 import traps_errors  # noqa: F401

@@ -507,3 +507,199 @@ def gan(compile):
         return loss_d.detach(), loss_g.detach()
 
     return Trap(f, args=rows, state=lambda: (g.state_dict(), d.state_dict()))
+
+
+def left_out(compile, optimizer):
+    """Two heads, one of which gets no gradient in some calls: their steps are counted apart."""
+    heads = nn.ModuleList([nn.Linear(3, 4), nn.Linear(3, 4)]).double()
+    opt = optimizer(heads.parameters(), lr=0.1)
+
+    @compile
+    def f(x, which):
+        opt.zero_grad()
+        loss = sum([heads[i](x).tanh().pow(2).sum() for i in which])
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    def args(i):
+        return (numbers(i, 5, 3), (0,) if i in (5, 6, 7, 12) else (0, 1))
+
+    return Trap(f, args=args, state=lambda: (heads.state_dict(), opt.state_dict()))
+
+
+@trap
+def adam_that_leaves_parameters_out(compile):
+    return left_out(compile, T.optim.Adam)
+
+
+@trap
+def asgd_that_leaves_parameters_out(compile):
+    return left_out(compile, T.optim.ASGD)
+
+
+@trap
+def nadam_that_leaves_parameters_out(compile):
+    return left_out(compile, T.optim.NAdam)
+
+
+@trap
+def momentum_thrown_away(compile):
+    """The step that makes a buffer anew counts fewer writes into it than the next ones."""
+    net = network()
+    opt = T.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    @compile
+    def f(x):
+        opt.zero_grad()
+        loss = net(x).pow(2).sum()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    def before(i):
+        if i == 6:
+            opt.state.pop(net[0].weight)
+
+    return Trap(f, before, rows, lambda: (net.state_dict(), opt.state_dict()))
+
+
+def several_schedulers(compile, combine):
+    net = network()
+    opt = T.optim.SGD(net.parameters(), lr=0.1)
+    lr = T.optim.lr_scheduler
+    inner = [lr.ConstantLR(opt, 0.5, 6), lr.ExponentialLR(opt, 0.95)]
+    scheduler = combine(opt, inner)
+
+    @compile
+    def f(x):
+        opt.zero_grad()
+        loss = net(x).pow(2).sum()
+        loss.backward()
+        opt.step()
+        scheduler.step()
+        return loss.detach()
+
+    counts = ("last_epoch", "_step_count", "_last_lr")
+
+    def state():
+        each = [[getattr(s, name, None) for name in counts] for s in (*inner, scheduler)]
+        return opt.state_dict(), each
+
+    return Trap(f, args=rows, state=state)
+
+
+@trap
+def chained_schedulers(compile):
+    def combine(opt, inner):
+        return T.optim.lr_scheduler.ChainedScheduler(inner)
+
+    return several_schedulers(compile, combine)
+
+
+@trap
+def schedulers_in_a_sequence(compile):
+    def combine(opt, inner):
+        return T.optim.lr_scheduler.SequentialLR(opt, inner, [6])
+
+    return several_schedulers(compile, combine)
+
+
+@trap
+def schedulers_in_a_sequence_in_a_chain(compile):
+    def combine(opt, inner):
+        lr = T.optim.lr_scheduler
+        third = lr.StepLR(opt, 3)
+        return lr.ChainedScheduler([third, lr.SequentialLR(opt, inner, [6])])
+
+    return several_schedulers(compile, combine)
+
+
+@trap
+def warm_up_around_another_scheduler(compile):
+    class WarmUp(T.optim.lr_scheduler.LRScheduler):
+        def __init__(self, optimizer, steps, then):
+            self.steps, self.then = steps, then
+            super().__init__(optimizer)
+
+        def get_lr(self):
+            if self.last_epoch >= self.steps:
+                return self.then.get_last_lr()
+            return [base * (self.last_epoch + 1) / self.steps for base in self.base_lrs]
+
+        def step(self, epoch=None):
+            if self.last_epoch >= self.steps:
+                self.then.step()
+            super().step()
+
+    def combine(opt, inner):
+        return WarmUp(opt, 4, inner[1])
+
+    return several_schedulers(compile, combine)
+
+
+def step_in_backward(compile, optimizer, **options):
+    """An optimizer for each parameter, known to a hook alone, that steps during the backward."""
+    net = network()
+    opts = {p: optimizer([p], lr=0.1, **options) for p in net.parameters()}
+
+    def update(p):
+        opts[p].step()
+        opts[p].zero_grad()
+
+    for p in net.parameters():
+        p.register_post_accumulate_grad_hook(update)
+
+    @compile
+    def f(x):
+        loss = net(x).pow(2).sum()
+        loss.backward()
+        return loss.detach()
+
+    def before(i):
+        if i == 6:
+            for each in opts.values():
+                each.load_state_dict(each.state_dict())
+                each.param_groups[0]["lr"] = 0.03
+
+    def state():
+        return net.state_dict(), [each.state_dict() for each in opts.values()]
+
+    return Trap(f, before, rows, state)
+
+
+@trap
+def momentum_in_backward(compile):
+    return step_in_backward(compile, T.optim.SGD, momentum=0.9)
+
+
+@trap
+def adam_in_backward(compile):
+    return step_in_backward(compile, T.optim.Adam)
+
+
+@trap
+def optimizer_in_a_gradient_hook(compile):
+    """A hook of a value inside steps another model, whose optimizer nothing else leads to."""
+    net, other = network(), network()
+    optimizers = {"other": T.optim.Adam(other.parameters(), lr=0.1)}
+
+    def learn(grad):
+        optimizers["other"].zero_grad()
+        with T.enable_grad():
+            loss = other(grad.detach()[:, :1].expand(-1, 3)).pow(2).sum()
+        loss.backward()
+        optimizers["other"].step()
+
+    @compile
+    def f(x):
+        net.zero_grad()
+        y = net(x)
+        y.register_hook(learn)
+        y.pow(2).sum().backward()
+        return y.detach()
+
+    def state():
+        return list(net.parameters()), other.state_dict(), optimizers["other"].state_dict()
+
+    return Trap(f, args=rows, state=state)

@@ -618,3 +618,64 @@ def weight_given_twice(compile):
         return loss
 
     return Trap(f, state=lambda: w)
+
+
+def argument_written_before_its_gradients(compile, layers):
+    """A layer keeps its input for the gradient of its weight: a write in between is an error."""
+    net = nn.Sequential(*layers).double()
+    f = compile(lambda x: net(x).exp())
+
+    def g(i):
+        x = numbers(i, 5, 3)
+        y = f(x)
+        if i % 3:
+            with T.no_grad():
+                x.add_(1)
+        try:
+            y.sum().backward()
+        except RuntimeError as error:
+            net.zero_grad()  # eager calls have found the gradients of the last layers by then
+            return str(error).partition("\n")[0]
+        return y.detach()
+
+    return Trap(g, args=lambda i: (i,), state=lambda: list(net.parameters()))
+
+
+@trap
+def argument_written_before_its_gradients_of_a_net(compile):
+    layers = [nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.Sigmoid(), nn.Linear(4, 2)]
+    return argument_written_before_its_gradients(compile, layers)
+
+
+@trap
+def argument_written_before_its_gradients_of_one_layer(compile):
+    return argument_written_before_its_gradients(compile, [nn.Linear(3, 4)])
+
+
+class Squared(T.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+@trap
+def argument_written_before_its_gradients_of_a_function(compile):
+    w = nn.Parameter(numbers(1, 3))
+    f = compile(lambda x, which: Squared.apply(x * w) * x if which else print(end="") or x * w)
+
+    def g(i):
+        x = numbers(i, 5, 3)
+        y = f(x, i % 2)
+        if i % 3:
+            with T.no_grad():
+                x.mul_(2)
+        y.sum().backward()
+        return y.detach()
+
+    return Trap(g, args=lambda i: (i,), state=lambda: w)

@@ -77,7 +77,7 @@ def update_natively(
                 own[fresh] = wrap(made)
         narrow = bool(rule.scalars) and owns[0][rule.scalars[0]]._array.dtype.itemsize == 4
         writes = writes_of(rule, update, group, present, options, fresh)
-        done = Done(some, owns, group, rule, rows, table, narrow, writes)
+        done = Done(some, owns, group, rule, rows, table, narrow, writes, bool(fresh))
         done.run(values, options)
         if WATCHING.done is not None:
             WATCHING.done.append(done)
@@ -129,6 +129,7 @@ class Done:
     table: Any
     narrow: bool
     writes: Writes
+    makes_state: bool  # what the next steps find there
 
     def run(self, values: Any, options: list[float]) -> None:
         dtype = self.rows[0][0].dtype
@@ -178,6 +179,7 @@ class Again:
                 self.state.append((own[name], own[name]._array, own[name]._version_cell()))
                 self.add_write(own[name], n)
         self.counters: list[Any] = []
+        self.numbers = [[own[name]._array for own in done.owns] for name in rule.scalars]
         self.counts = rule.scalars == ("step",) and rule.advance is count_step
         for name in rule.scalars:
             for own in done.owns:
@@ -219,6 +221,7 @@ class Again:
             and same_parameters(self.parameters)
             and (not self.state or same_state(self.state))
             and (not self.without or without_gradients(self.without))
+            and all([are_equal(arrays) for arrays in self.numbers])
             and (
                 KERNELS.as_before(self.all_places, self.lengths)
                 or (KERNELS.as_before(self.places, self.lengths) and self.take_numbers())
@@ -237,6 +240,16 @@ class Again:
             KERNELS.count_up(self.counters)
         elif self.counters:
             advance(done.rule, done.owns, done.group)
+
+
+def are_equal(arrays: list[Any]) -> bool:
+    """Whether arrays of one number have the same number in them.
+
+    The kernel takes one number for all parameters. Steps that left some of them out, for want of a
+    gradient, have not counted these.
+    """
+    numbers = [array.item() for array in arrays]
+    return numbers.count(numbers[0]) == len(numbers)
 
 
 def table_of(

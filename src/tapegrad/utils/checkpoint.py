@@ -18,9 +18,10 @@ from typing import Any
 import tapegrad as tg
 
 from ..autograd.graph import saved_tensors_hooks
-from ..core.base import TensorBase
+from ..core.base import TensorBase, wrap
 from ..core.modes import MODES
 from ..core.per_thread import PerThread
+from ..core.python_dispatch import ACTIVE, called_as_a_whole
 from ..core.warned import warn
 from ..ops.draws.twister import Stream
 from ._checkpoint_errors import CheckpointError, Mismatch, Seen
@@ -205,12 +206,26 @@ def set_device_states(
 _spare_streams: list[Stream] = []  # a stream takes much longer to make than to set
 
 
+@called_as_a_whole
+def _random_state() -> Any:
+    """Where the random numbers of the CPU go on, as a tensor: a recorded call reads it anew."""
+    return wrap(tg.default_generator.stream.get_state())
+
+
+@called_as_a_whole
+def _go_on_from(state: Any) -> None:
+    tg.default_generator.stream.set_state(state._array)
+
+
+_go_on_from.__wrapped__.only_reads = True  # type: ignore[attr-defined]  # what it is given
+
+
 class _Surroundings:
     """What a function's result depends on besides its arguments, to be set up once more."""
 
     def __init__(self, preserve_rng_state: bool, args: tuple[Any, ...]) -> None:
         self.autocast = MODES.autocast
-        self.state = tg.default_generator.stream.get_state() if preserve_rng_state else None
+        self.state = _random_state() if preserve_rng_state else None
         self.devices, self.states = get_device_states(*args) if preserve_rng_state else ([], [])
 
     @contextlib.contextmanager
@@ -225,8 +240,17 @@ class _Surroundings:
             if self.state is None:
                 yield
                 return
+            if any([mode.records_steps for mode in ACTIVE.modes]):
+                # Kernels of a recording draw from one stream, which goes back and forth.
+                here = _random_state()
+                _go_on_from(self.state)
+                try:
+                    yield
+                finally:
+                    _go_on_from(here)
+                return
             stream = _spare_streams.pop() if _spare_streams else Stream()
-            stream.set_state(self.state)
+            stream.set_state(self.state._array)
             set_device_states(self.devices, self.states)
             generator.stream = stream
             try:

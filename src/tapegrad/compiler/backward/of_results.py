@@ -161,6 +161,7 @@ class Outside:
         self.reached: list[set[int]] = []  # per result: the ends behind it
         self.residues: list[Any] = []  # memory that is filled forward and read backward
         self.read: list[Any] = []  # tensors that were there before and are read backward
+        self.read_inputs: list[int] = []  # the places of arguments that are
         self.draws = False
         self.writes = False  # into what was there before
         self.function: Any = None
@@ -222,6 +223,8 @@ class Outside:
         forward, written, made = recorder.steps, recorder.written, dict(recorder.made)
         recorder.written = set()
         every = (True,) * len(self.results)
+        # The function may have had another number of results when these came up.
+        patterns = {each for each in patterns if len(each) == len(every)}
         # A backward pass works in the dtypes of its forward pass: nothing is cast.
         with recorder, closed(self.stand_ins, self.leaves), autocast_set_to(None):
             for pattern in {every: None, **dict.fromkeys(patterns)}:
@@ -276,6 +279,8 @@ class Outside:
         owners = {id(memory(x)) for x in read}
         found = self.recorder.externals.values()
         self.read = [t for t in found if id(memory(t._array)) in owners]
+        tensors = [(i, t) for i, t in enumerate(inputs) if isinstance(t, TensorBase)]
+        self.read_inputs = [i for i, t in tensors if id(memory(t._array)) in owners]
         before = self.recorder.before
         self.draws = not same_bits(before.random._array, default_generator.get_state()._array)
         self.writes = not self.recorder.written.isdisjoint(before.arrays)
@@ -438,7 +443,8 @@ class CompiledFunctionBackward(BackwardFunction):
         self._edges = tuple([e[0] if i in reached else None for i, e in enumerate(edges)])
         self._edge_slots = tuple([e[1] for e in edges])
         self._leaves = [*outside.leaves, *[call.values[i] for i in outside.doors]]
-        self.read = [(t, t._version_cell(), t._version_cell().n) for t in outside.read]
+        read = [*outside.read, *[call.values[i] for i in outside.read_inputs]]
+        self.read = [(t, t._version_cell(), t._version_cell().n) for t in read]
 
     def _release(self) -> None:
         self._released = True

@@ -198,6 +198,9 @@ class Callees:
         return found[1]
 
 
+GENERATED = "__create_fn__."  # how the names of methods begin that `dataclass` writes
+
+
 class Place:
     """A place in a function: its line, the call that is made there, and the function called."""
 
@@ -233,7 +236,9 @@ def users_line() -> Any:
 def users_frame() -> Any:
     """The frame of that line; None if there is none."""
     frame: Any = sys._getframe(1)
-    while frame is not None and is_library_file(frame.f_code.co_filename):
+    while frame is not None and (
+        is_library_file(frame.f_code.co_filename) or frame.f_code.co_qualname.startswith(GENERATED)
+    ):
         frame = frame.f_back
     return frame
 

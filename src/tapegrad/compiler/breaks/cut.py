@@ -21,6 +21,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ...errors import evidence
 from ...utils._pytree import tree_is_leaf
 from .calls import APART, SETTLED, STAYS, Callees, Parts, Place, call_at, unfolded
 from .source import (
@@ -50,6 +51,7 @@ from .source import (
     shares_variables,
     source_of,
     used_in,
+    walk_here,
 )
 
 ABSENT = "__absent__"
@@ -177,6 +179,23 @@ def why_whole(function: Any) -> str:
         return "its source is not known"
     names = {*base.__code__.co_varnames, *base.__code__.co_cellvars}
     return "inner functions share its variables" if shares_variables(definition, names) else ""
+
+
+def returned_at(function: Any) -> tuple[list[Place], Any]:
+    """The `return` statements of a function, and the user's line if there is only one."""
+    base = getattr(function, "__func__", function)
+    if why_whole(function):
+        return [], None
+    body = source_of(base).body  # type: ignore[union-attr]
+    lines = [each.lineno for each in body for each in walk_here(each) if is_answer(each)]
+    starts = [start for start, *_ in base.__code__.co_positions()]
+    if len(lines) != 1 or lines[0] not in starts:
+        return [Place(line) for line in lines], None
+    return [Place(lines[0])], evidence.place(base.__code__, 2 * starts.index(lines[0]))
+
+
+def is_answer(statement: Any) -> bool:
+    return isinstance(statement, ast.Return) and statement.value is not None
 
 
 class Cutter:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import dtypes
 from ...autograd.copies import assign_data
+from ...core import lazy_conj
 from ...core.base import TensorBase, Version, wrap
 from ...core.late_bound import TENSOR
 from ...core.modes import grad_set_to
@@ -29,7 +30,7 @@ from ..program.steps import GradientStep
 from . import intercepts
 from .arguments import around, array_of, is_tensor, same_as, stand_ins
 from .branches import Decision, decided_first
-from .guards import Guards, LeafHooks
+from .guards import Guards, LeafHooks, is_scheduler
 from .python_state import PythonState
 from .recorder import Recorder
 from .side_effects import Noticing
@@ -111,7 +112,7 @@ class Seen:
         args, kwargs = (given, {}) if spec is None else pytree.tree_unflatten(given, spec)
         # Lists and dicts among the arguments, those that stand for them, and what was in these.
         self.lists = [] if spec is None else paired(original, (args, kwargs))
-        schedulers = [each for each in owners if hasattr(each, "last_epoch")]
+        schedulers = [each for each in owners if is_scheduler(each)]
         self.noticing = Noticing(recorder)
         known = [*learned, *[each for each in hooks.seen.values() if callable(each)]]
         self.state = recorder.state = PythonState(
@@ -171,7 +172,7 @@ class Seen:
 
     def makes_state(self) -> bool:
         """Whether an optimizer made its state in the call, where a replay would find it."""
-        owners = [each for each in self.guards.kept_apart if hasattr(each, "param_groups")]
+        owners = [each for each in self.recorder.before.owners() if hasattr(each, "param_groups")]
         found = [t for each in owners for t in tensors_of(each) if not t._special]
         return not all([self.recorder.is_known(t._array) for t in found])
 
@@ -216,6 +217,7 @@ class Seen:
             if not same_bits(array, value):
                 value[...] = array
         pairs = [(s, v) for s, v in pairs if is_tensor(v)]
+        counted = [(s._cell, v) for s, v in pairs if s._cell is not None]
         for static, value in pairs:
             before = self.places[id(static)]
             if static._array is not before:  # `value.data` was set
@@ -226,6 +228,7 @@ class Seen:
             if static._wants_grad and (static._node is None or static._node._is_leaf):
                 value.requires_grad_()
                 value._gradient = static._gradient
+        watch_writes([r for r in self.results if is_tensor(r)], counted)
         own = {id(static): value for static, value in (*pairs, *arrays)}
         for r in self.results:
             if isinstance(r, np.ndarray) and id(r) not in own:
@@ -243,6 +246,29 @@ class Seen:
         if not any([id(r) in own or type(r) in (Number, Read) for r in self.results]):
             return self.out  # with the very lists that are in it
         return pytree.tree_unflatten([now(own.get(id(r), r)) for r in self.results], self.spec)
+
+
+def watch_writes(results: list[Any], pairs: list[tuple[Any, Any]]) -> None:
+    """Let the graph of a call notice later writes into arguments, whose stand-ins it has kept.
+
+    `pairs` are version cells of stand-ins with the arguments. A write between the call and its
+    backward pass is an error, as it is in a graph that has kept the arguments themselves.
+    """
+    moved = {id(cell): (value._version_cell(), cell.n) for cell, value in pairs}
+    stack = [r._node for r in results if moved and r._node is not None]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        cells = list(node._cells)
+        for k in range(1, len(cells), 3):
+            if id(cells[k]) in moved:
+                cell, count = moved[id(cells[k])]
+                cells[k : k + 2] = cell, cell.n - (count - cells[k + 1])
+        node._cells = tuple(cells)
+        for edge in node._edges:
+            if edge is not None and edge not in seen and type(edge) is not Doorway:
+                seen.add(edge)
+                stack.append(edge)
 
 
 def write_back(static: Any, value: Any) -> None:
@@ -328,7 +354,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         if not r._special and not recorder.is_known(r._array):
             return "it returns a tensor that was computed outside of ops", None
         if r._special or (type(r) is not TENSOR.cls and recorder.is_made(r._array)):
-            return f"it returns a {type(r).__name__}", None
+            return f"it returns {kind_of(r)}", None
         if any([r is t for t in inputs]):
             return "it returns an argument", None
         if id(memory(r._array)) in recorder.originals:
@@ -337,6 +363,15 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         if is_leaf and recorder.is_made(r._array) and seen.outside is not None:
             return "it returns a leaf that it made, and what was computed from it", None
     return "", None
+
+
+def kind_of(t: Any) -> str:
+    """What is special about a tensor, in words."""
+    if type(t) is not TENSOR.cls:
+        return f"a {type(t).__name__}"
+    if lazy_conj.has(t._array):
+        return "a conjugate or negative view: `resolve_conj()` makes a tensor of it"
+    return "a sparse tensor" if t.is_sparse else f"a tensor on {t.device}"
 
 
 def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
@@ -425,6 +460,7 @@ def differs_when_replayed(
     del kept_memory
     kept: Any = Print if again else np.copy
     expected = [kept(r._array) if is_tensor(r) else r for r in seen.results]
+    called = values_of_steps(seen.recorder) if recording.all_steps else []
     passes = {} if seen.outside is None else seen.outside.expected()
     before = seen.recorder.before
     done = before.undo(for_good=seen.outside is None, by_prints=again)
@@ -447,7 +483,7 @@ def differs_when_replayed(
         if not wrong and recording.outside is not None and recording.outside.differs(passes):
             wrong = "a gradient"
         if wrong:
-            wrong += first_difference(recording.all_steps, seen.recorder)
+            wrong += first_difference(recording.all_steps, called, seen.recorder)
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}"
     finally:
@@ -498,22 +534,30 @@ def cells_behind(results: list[Any]) -> list[Any]:
 FIRST_OP = "the first op that differs is"
 
 
-def first_difference(steps: list[Any], recorder: Recorder) -> str:
+def values_of_steps(recorder: Recorder) -> list[tuple[Any, list[Any]]]:
+    """The steps of a call with copies of what they made, which a replay may overwrite."""
+    fills = list(recorder.number_arrays.values())
+    steps = [*fills, *recorder.needed_steps(recorder.steps)]
+    return [(step, [x.copy() for x in step.made]) for step in steps]
+
+
+def first_difference(
+    steps: list[Any], called: list[tuple[Any, list[Any]]], recorder: Recorder
+) -> str:
     """The first step whose replay differs from what it did in the call; "" if not known.
 
     The recorder gets the user's line of that step.
     """
-    fills = list(recorder.number_arrays.values())
-    called = [*fills, *recorder.needed_steps(recorder.steps)]
-    for i, (step, other) in enumerate(zip(steps, called, strict=False)):
+    for i, (step, (other, made)) in enumerate(zip(steps, called, strict=False)):
         place = f"step {i + 1} of {len(steps)}"
-        if step.name == other.name and all(map(same_bits, step.made, other.made)):
+        if step.name == other.name and all(map(same_bits, step.made, made)):
             continue
         known = recorder.lines.get(id(other))
         recorder.where = None if known is None else evidence.place(*known)
         if step.name != other.name:
             return f"; the call runs {other.name} where {step.name} was recorded, {place}"
-        return f"; {FIRST_OP} {step.name}, {place}"
+        name = step.name.removeprefix("aten.").removesuffix(".default")
+        return f"; {FIRST_OP} {name}, {place}"
     return ""
 
 

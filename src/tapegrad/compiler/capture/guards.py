@@ -455,7 +455,14 @@ def is_kept_apart(value: Any) -> bool:
     """Whether a value is an optimizer or scheduler, whose step a replay calls again."""
     if static(value, "param_groups") is not None:
         return True
-    return static(value, "optimizer") is not None and static(value, "last_epoch") is not None
+    return is_scheduler(value)
+
+
+def is_scheduler(value: Any) -> bool:
+    """Whether a value is a scheduler of learning rates; one of several others counts no epochs."""
+    if static(value, "optimizer") is None:
+        return False
+    return static(value, "last_epoch") is not None or static(value, "_schedulers") is not None
 
 
 def static(value: Any, name: str) -> Any:

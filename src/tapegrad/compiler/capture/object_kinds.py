@@ -5,6 +5,7 @@ from __future__ import annotations
 import _weakrefset
 import collections
 import contextvars
+import dataclasses
 import decimal
 import functools
 import operator
@@ -34,6 +35,7 @@ C_CALLABLES = (
     *(types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType),
     *(types.MethodDescriptorType, types.ClassMethodDescriptorType),
 )
+FACTORIES = (dataclasses.MISSING, list, dict, set)  # of fields, that run nothing of the user's
 MADE_BY_PYTHON = 1 << 9  # the flag of classes of `class` statements
 # The files whose functions run in the place of the user's own expressions.
 HOOK_FILES = frozenset(
@@ -95,9 +97,31 @@ def is_ours_by_name(name: str) -> bool:
 
 def is_generated(function: Any, owner: Any) -> bool:
     """Whether a method was written by `dataclass` or `namedtuple`: it only takes attributes."""
-    return function.__code__.co_filename.startswith(("<string>", "<attrs generated")) and (
-        function.__name__ in ("__init__", "__new__", "__eq__", "__repr__", "__hash__", "_make")
-    )
+    code = function.__code__
+    if function.__name__ not in ("__init__", "__new__", "__eq__", "__repr__", "__hash__", "_make"):
+        return False
+    is_of_tuple = str(function.__globals__.get("__name__", "")).startswith("namedtuple_")
+    is_of_attrs = code.co_filename.startswith("<attrs generated")
+    return is_written_by_python(code) or is_of_tuple or is_of_attrs
+
+
+def takes_only_attributes(cls: type) -> bool:
+    """Whether `__init__` of a class was written by `dataclass` and runs no code of the user's."""
+    fields = cls.__dict__.get("__dataclass_fields__")
+    own: Any = cls.__init__
+    if fields is None or not isinstance(own, types.FunctionType):
+        return False
+    if not is_written_by_python(own.__code__) or hasattr(cls, "__post_init__"):
+        return False
+    setter: Any = cls.__setattr__  # that of a frozen class is not used by its `__init__`
+    is_frozen = isinstance(setter, types.FunctionType) and is_written_by_python(setter.__code__)
+    if setter is not object.__setattr__ and not is_frozen:
+        return False
+    if any([each.default_factory not in FACTORIES for each in fields.values()]):
+        return False
+    members = [vars(base)[name] for base in cls.__mro__ for name in fields if name in vars(base)]
+    slot = types.MemberDescriptorType
+    return not any([hasattr(type(each), "__set__") and type(each) is not slot for each in members])
 
 
 def is_written_by_python(code: types.CodeType) -> bool:

@@ -242,7 +242,10 @@ class Prepared(Told):
         if id(code) not in self.unknown:
             self.unknown.add(id(code))
             self.keep.append(code)
-        self.give_up(f"what {code.co_qualname} reads is not seen")
+        name = code.co_qualname
+        if is_written_by_python(code):  # by `dataclass`
+            name = f"{type(next(iter(frame.f_locals.values()), None)).__name__}.{code.co_name}"
+        self.give_up(f"what {name} reads is not seen")
         return True
 
     def look_at_module(self, module: Any) -> None:

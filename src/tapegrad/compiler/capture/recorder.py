@@ -610,6 +610,8 @@ class Recorder(OpMode):
             for value in (owner, *leaves_of(args), *leaves_of(kwargs)):
                 if isinstance(value, TensorBase):
                     self.meet(value, function.__name__)
+                    if getattr(function, "only_reads", False):
+                        continue
                     self.write_into(value)
                     if value._gradient is not None:
                         self.may_write(value._gradient)

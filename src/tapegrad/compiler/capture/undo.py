@@ -18,6 +18,7 @@ from ...core.base import TensorBase
 from ...core.strides import memory
 from ...kernels.cpu import KERNELS
 from ...ops.draws.generators import default_generator
+from .guards import is_scheduler
 
 PIECE = 1 << 16  # elements that change places at a time
 LARGE_PIECE = 1 << 20  # bytes
@@ -152,6 +153,10 @@ class Snapshots:
         if optimizer is not None:
             self.take_object(optimizer)
 
+    def owners(self) -> list[Any]:
+        """The optimizers and schedulers, also those that only a hook knew of."""
+        return [owner for owner, _ in self.objects.values()]
+
     def keep_object(self, owner: Any) -> None:
         """Copy what an optimizer is about to change: parameters, and perhaps gradients."""
         for t in tensors_of(owner):
@@ -217,7 +222,7 @@ class Reached:
     def __init__(self, seen: Any) -> None:
         recorder = seen.recorder
         written = recorder.before.arrays
-        self.owners = list(seen.guards.kept_apart)
+        self.owners = recorder.before.owners()
         apart = {id(t) for owner in self.owners for t in tensors_of(owner)}
         apart |= {id(g) for _, g in recorder.gradients_before(True)}
         apart |= {id(v) for t, v in zip(seen.inputs, seen.values, strict=True) if t is not None}
@@ -359,6 +364,9 @@ def remembered(owner: Any) -> list[tuple[Any, Any, Any]]:
                 found.append((each, key, value))
             elif isinstance(value, (list, tuple)) and all([isinstance(v, PLAIN) for v in value]):
                 found.append((each, key, type(value)(value)))
+    for value in vars(owner).values():  # schedulers that this one steps
+        for inner in value if isinstance(value, (list, tuple)) else [value]:
+            found += remembered(inner) if is_scheduler(inner) and inner is not owner else []
     return found
 
 

@@ -33,6 +33,7 @@ from .object_kinds import (
     is_plain_class,
     name_of,
     short,
+    takes_only_attributes,
 )
 from .reads import ABSENT, cell_contents
 from .swapped_code import unheard
@@ -227,7 +228,10 @@ class VettedCalls(NoticedStores):
                     if not own.__code__.co_filename.startswith(PACKAGE):
                         self.give_up(f"the source of {own.__qualname__} is not known")
             made = self.mark(object.__new__(cls))
-            own(made, *args, **kwargs)
+            if takes_only_attributes(cls):
+                self.trusted(own, (made, *args), kwargs)
+            else:
+                own(made, *args, **kwargs)
             return made
         self.given(args, kwargs)
         if issubclass(cls, BaseException) or is_ours(cls) or is_plain_class(cls):

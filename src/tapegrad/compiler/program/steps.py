@@ -456,7 +456,8 @@ class UpdateStep(WholeStep):
             super().run()
         finally:
             updates, WATCHING.done = WATCHING.done, before
-        if updates and is_all_of(self.args[0], updates):
+        is_first = any([each.makes_state for each in updates])  # the next one does other writes
+        if updates and is_all_of(self.args[0], updates) and not is_first:
             self.updates = updates
             self.prepare()
 

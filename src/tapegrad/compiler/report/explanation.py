@@ -9,7 +9,7 @@ from typing import Any
 from ...core.base import TensorBase
 from ...errors import evidence
 from ...nn.modules.module import Module
-from ..capture.arguments import ANY_FLOAT, OVERLAP, SAME_AS
+from ..capture.arguments import ANOTHER, ANY_FLOAT, OVERLAP, SAME_AS
 from ..capture.undo import PLAIN
 from ..plan.native_calls import Segment
 from ..program.listing import Program
@@ -100,19 +100,25 @@ def summary(compiled: Compiled, recordings: list[Recording]) -> str:
     count = sum([bool(r.run_steps) for r in recordings])
     if compiled.split is not None:
         pieces = compiled.split.pieces
-        because = "" if refused is None else f" because of {spell_refusal(refused)}"
+        because = compiled.cut_because if refused is None else spell_refusal(refused)
+        because = f" because of {because}" if because else ""
         if any([is_recorded(piece.function) for piece in pieces]):
             return f"compiled in {len(pieces)} pieces{because}"
         return f"not compiled: cut into {len(pieces)} pieces{because}, and none of them is recorded"
     if count:
         said = f"compiled as a whole, {count} recording{'' if count == 1 else 's'}"
+        now = next((r for r in compiled.recordings.values() if r.reason), None)
+        if now is not None:
+            said = f"in part c{said[1:]}; other calls are not, because of {spell_refusal(now)}"
         calls = max([r.calls_until_paid() for r in recordings if r.run_steps])
         if calls == math.inf:
             return f"{said}; replays are no faster than calls"
         return f"{said}; it pays off after about {calls:.0f} calls" if calls else said
     if refused is None:
         return "not compiled yet"
-    return f"not compiled because of {spell_refusal(refused)}"
+    is_apart = any([is_recorded(part) for r in recordings for _, part in r.parts])
+    how = "ordinary Python around compiled modules" if is_apart else "not compiled"
+    return f"{how} because of {spell_refusal(refused)}"
 
 
 def is_recorded(function: Any) -> bool:
@@ -141,7 +147,9 @@ def spell_key(recording: Recording) -> str:
     for part in recording.key[2:]:
         if type(part) is tuple and part[0] == OVERLAP:
             continue
-        if type(part) is tuple and part[0] == SAME_AS:
+        if part is ANOTHER:
+            words.append(ANOTHER)
+        elif type(part) is tuple and part[0] == SAME_AS:
             words.append(f"argument {part[1] + 1} again")
         elif type(part) is tuple and len(part) >= 5:
             words.append(f"{part[0].__name__}{list(part[1])}")

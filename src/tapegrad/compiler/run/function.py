@@ -31,8 +31,9 @@ from ..backward.of_results import BEHIND
 from ..backward.of_results import CompiledFunctionBackward as Before
 from ..backward.upstream import BehindStep
 from ..breaks.calls import Place, body_of, in_the_place_of
-from ..breaks.cut import Split, cut, why_whole
+from ..breaks.cut import Split, cut, returned_at, why_whole
 from ..capture.arguments import (
+    ANOTHER,
     ANY_FLOAT,
     OVERLAP,
     Same,
@@ -115,8 +116,10 @@ class Compiled:
         self.asks_for_gradients = False  # of a piece: somebody may, of what it takes and gives
         self.counting: frozenset[str] = frozenset()  # arguments that loops around it set
         self.split: Split | None = None  # the pieces, where there are some
+        self.cut_because = ""  # if no call was refused for it
         self.changed: Counter[str] = Counter()  # what led to other recordings
         self.changing: set[int] = set()  # the places of floats that change from call to call
+        self.passing: set[int] = set()  # the places of objects that are others in each call
         self.by_value = False  # somebody looks at them
         self.new_leaves = False  # arguments that require grad are others each time
         self.arrays = True  # NumPy arrays among its arguments are inputs, whatever is in them
@@ -130,6 +133,7 @@ class Compiled:
         self.as_they_are = {}
         self.last = self.split = None
         self.changed.clear()
+        self.passing.clear()
 
     def __reduce__(self) -> Any:
         return Compiled, (self.function, self.fullgraph, self.check)
@@ -190,6 +194,9 @@ class Compiled:
         for i in self.changing:
             if i < len(values) and type(values[i]) is float:
                 key = (*key[: i + 2], ANY_FLOAT, *key[i + 3 :])
+        for i in self.passing:
+            if i < len(values) and type(key[i + 2]) is Same:
+                key = (*key[: i + 2], ANOTHER, *key[i + 3 :])
         found = self.recordings.get(key)
         if found is None:
             if self.gets_new_numbers(key, values):
@@ -197,10 +204,18 @@ class Compiled:
             if self.gets_new_leaves(key, values):
                 self.new_leaves = True
                 return self.find(args, kwargs)
+            if self.gets_new_objects(key):
+                return self.find(args, kwargs)
             name = self.changing_name(key)
             if name and self.cut_at([], name):
+                self.cut_because = f"`{name}`, which is another number in each call"
                 return self.function(*args, **kwargs)
             found = self.first_of(key)
+            if ANOTHER in key:
+                found.parts = [] if self.fullgraph else self.parts_in(Guards(self.function, values))
+                what = type(values[key.index(ANOTHER) - 2]).__name__
+                told = f"it is given another {what} in each call; tensors, and tuples and dicts of"
+                self.refuse(found, f"{told} them, may be others", None)
         changed = found.still_holds() if found.run_steps else ""
         if changed:
             found = self.again(found, changed)
@@ -286,6 +301,32 @@ class Compiled:
                     return True
         return False
 
+    def gets_new_objects(self, key: Any) -> bool:
+        """Whether several calls differ only in objects that are compared by identity.
+
+        Their places are noted; what was kept for each of these objects is dropped.
+        """
+        if len(self.recordings) < MOST_RECORDINGS:
+            return False
+        alike: list[Any] = []
+        places: set[int] = set()
+        for known, recording in self.recordings.items():
+            if len(known) != len(key) or known[:2] != key[:2] or recording.calls > 1:
+                continue
+            parts = enumerate(zip(key[2:], known[2:], strict=True))
+            others = [(i, a, b) for i, (a, b) in parts if a != b]
+            if all(
+                [type(a) is type(b) is Same and not is_known_kind(a.value) for _, a, b in others]
+            ):
+                alike.append(known)
+                places.update([i for i, *_ in others])
+        if len(alike) < SOME_CHANGES:
+            return False
+        self.passing |= places
+        for known in alike:
+            del self.recordings[known]
+        return True
+
     def changing_name(self, key: Any) -> str:
         """The name of the number (a loop's counter …) in which otherwise equal calls differ."""
         places: Counter[int] = Counter()
@@ -344,7 +385,8 @@ class Compiled:
         self.changes += 1
         self.changed[changed] += 1
         if self.changed[changed] >= SOME_CHANGES:
-            self.cut_at([], name_of(changed))  # from the next call on
+            if self.cut_at([], name_of(changed)):  # from the next call on
+                self.cut_because = f"{changed}, which changes between calls"
         moves = self.changed[MOVED] >= SOME_CHANGES and not stale.replays
         if moves:
             made.fail("tensors get other memory in each call")
@@ -405,7 +447,8 @@ class Compiled:
         if self.fullgraph:
             recording.refusal = text
             raise RuntimeError(text)
-        if not self.warned:
+        # Of a piece without a line the user would not know what is meant.
+        if not self.warned and not (self.is_piece and where is None):
             self.warned = True
             frame = user_frame(1)
             at = ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
@@ -444,7 +487,7 @@ class Compiled:
         wrong = differs_when_replayed(recording, seen, values, again, stands)
         if wrong and (stands or self.checks(recording)) and (stands or seen.outside is None):
             if not self.is_tried_again(recording):
-                self.refuse(recording, wrong, seen.recorder.where)
+                self.doubt(recording, wrong, seen.recorder.where)
             return seen.given_back(values)
         if wrong:
             if seen.outside is not None and not again:
@@ -534,6 +577,13 @@ class Compiled:
         """Whether each call is compared with a recording, op by op."""
         return self.check or bool(recording.suspicion)
 
+    def doubt(self, recording: Recording, reason: str, where: Any) -> None:
+        """Refuse a recording whose first replay was wrong, once it is known which op it was."""
+        if self.fullgraph or self.checks(recording):
+            self.refuse(recording, reason, where)
+        else:
+            self.look_closer(recording, reason)
+
     def look_closer(self, recording: Recording, reason: str) -> None:
         """Compare the next calls op by op, so that the refusal can name the first that differs."""
         self.last = None
@@ -609,7 +659,7 @@ class Compiled:
     def refused(self, recording: Recording, reason: str, values: Any, spec: Any) -> Any:
         """Refuse a recording, and make the call again that was undone for its replay."""
         if not self.is_tried_again(recording):
-            self.refuse(recording, reason, None)
+            self.doubt(recording, reason, None)
         args, kwargs = (values, {}) if spec is None else pytree.tree_unflatten(values, spec)
         return self.function(*args, **kwargs)
 
@@ -669,6 +719,8 @@ class Compiled:
             places = [] if reason == BEHIND else seen.recorder.places
             if name and not places and not self.cut_at([], name):
                 places = seen.noticing.places_of(name)  # in functions that this one calls
+            if reason.startswith("it returns ") and not places and not self.is_piece:
+                places, where = returned_at(body_of(self.function))
             self.take_apart(recording, seen.guards, places, "")
             self.refuse(recording, reason, where)
         return seen
@@ -725,6 +777,11 @@ def better_without(steps: list[Any]) -> str:
     if ops and size >= LARGE_HERE * len(ops):
         return "there are no kernels in C, and its arrays are so large that nothing else counts"
     return ""
+
+
+def is_known_kind(value: Any) -> bool:
+    """Whether an argument is a tensor or a model: of these there are as many as the user has."""
+    return is_tensor(value) or isinstance(value, Module)
 
 
 def first_of_tuple(part: Any) -> Any:
