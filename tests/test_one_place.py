@@ -22,8 +22,9 @@ PACKAGE = pathlib.Path(tapegrad.__file__).parent
 PAIRS = 249  # (file, op) pairs: strings in a file that are the name of an op
 # ops/ and kernels/ are where ops live. The words of expressions/ are the primitives of the vector
 # machine (PRIMITIVES, which a test compares with the C source): some are called as ops are.
-# The recorder for PyTorch is one file that imports nothing of ours.
-HOMES = ("ops", "kernels", "expressions", "recorder_for_torch.py")
+# The recorder for PyTorch is one file that imports nothing of ours. The printers of C files are
+# named after those primitives and the kernels in C.
+HOMES = ("ops/", "kernels/", "expressions/", "export/to_c/", "recorder_for_torch.py")
 
 
 def names_in(path: pathlib.Path) -> set[str]:
@@ -42,7 +43,11 @@ def is_name(node: ast.AST) -> bool:
 def pairs() -> dict[str, set[str]]:
     load_everything()
     paths = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"))}
-    found = {name.as_posix(): names_in(paths[name]) for name in paths if name.parts[0] not in HOMES}
+    found = {
+        name.as_posix(): names_in(paths[name])
+        for name in paths
+        if not name.as_posix().startswith(HOMES)
+    }
     return {file: names for file, names in found.items() if names}
 
 

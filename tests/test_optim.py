@@ -405,7 +405,10 @@ def modules_of(package):
 def test_examples(module):
     names = {"torch": torch, "nn": nn, "optim": optim}
     names.update(
-        {name: getattr(torch, name) for name in ("eye", "no_grad", "ones", "tensor", "zeros")}
+        {
+            name: getattr(torch, name)
+            for name in ("eye", "linspace", "no_grad", "ones", "tensor", "zeros")
+        }
     )
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for test in doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs=names):

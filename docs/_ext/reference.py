@@ -23,7 +23,7 @@ from typing import Any
 from arguments import HERE as OWN_MEANING
 from arguments import MEANING
 from examples import MARKS, example_of, said
-from signatures import own_signature
+from python_signatures import own_signature
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "docs" / "reference"

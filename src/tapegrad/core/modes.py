@@ -281,6 +281,28 @@ class SavedHooksBlock:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class BudgetBlock:
+    """In a `with` block, this budget sees what is saved: the base of utils.checkpoint.budget."""
+
+    def begin(self) -> None:
+        """Called before the block."""
+
+    def end(self, failed: bool) -> None:
+        """Called after the block; `failed`: it ended by an exception."""
+
+    def __enter__(self) -> Any:
+        if MODES.budget is not None:
+            raise RuntimeError("budget() blocks cannot be nested")
+        self.begin()
+        set_mode("budget", self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        set_mode("budget", None)
+        self.end(error[0] is not None)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AnomalyBlock:
     """Anomaly mode is as `given` says: (enabled, check_nan, check_inf) in a `with` block.
 

@@ -89,7 +89,7 @@ def no_matrix(call: Call, match: Match) -> Advice | None:
     if len(pair) < 2:
         return None
     a, b = pair[-2:]
-    count = 3 if "bmm" in call.name else 2
+    count = 3 if "3D" in match.string else 2
     odd = a if len(call.shape(a)) != count else b
     shape = "(batch, rows, columns)" if count == 3 else "(rows, columns)"
     what = f"{call.name} takes tensors of {count} dimensions {shape}; `{call.spell(odd)}` has "

@@ -19,6 +19,7 @@ the arguments are not trusted: what they select from is taken to be used as a wh
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,7 +28,7 @@ import numpy as np
 
 from ..autograd.view_history import CopySlices
 from ..core.base import TensorBase, wrap
-from ..core.dispatch import apply, run_kernel
+from ..core.dispatch import apply, run_as
 from ..core.node import AccumulateGrad, OpNode
 from ..core.op import Op
 from ..core.python_dispatch import Call, OpMode, leaves_of
@@ -350,10 +351,15 @@ def everything(size: int, sets: Sets) -> tuple[Any, Any, Any]:
 
 
 class Trial:
-    """The kernel of an op, to be called with other values for the tensors that may change."""
+    """The forward of an op on NumPy, to be called with other values for tensors that may change.
+
+    Not by the kernels in C: slices of operands are tried that do not fit each other, which NumPy
+    refuses, while a kernel would read and write beyond their ends.
+    """
 
     def __init__(self, op: Op, given: Any, attrs: Any, shapes: Any, kind: int = 0) -> None:
         self.op = op
+        self.forward = functools.partial(op.forward, np)
         self.kind = kind  # how values are drawn: normal, positive, near those of the call
         self.shapes = [tuple(shape) for shape in shapes]
         self.attrs = attrs
@@ -389,7 +395,7 @@ class Trial:
         arrays = [changes.get(i, x) for i, x in enumerate(self.arrays)]
         try:
             with np.errstate(all="ignore"):
-                out = run_kernel(self.op, arrays, self.attrs)
+                out = run_as(self.forward, self.op, arrays, self.attrs)
         except Exception:  # whatever it is, nothing is known of the op then
             return None
         outs = [np.asarray(o) for o in ((out,) if self.op.single else out)]

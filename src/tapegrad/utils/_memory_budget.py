@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import ORDINARY, TensorBase, as_array, cell_of, wrap
+from ..core.base import ORDINARY, TensorBase, as_array, cell_of, user_frame, wrap
 from ..core.dispatch import run_kernel
-from ..core.modes import MODES, set_modes
+from ..core.modes import MODES, BudgetBlock
 from ..core.node import Packed
 from ..core.strides import address, memory
 from ..core.warned import warn
@@ -158,7 +158,7 @@ def seen(owner: Any, view: Any) -> Any:
     return np.ndarray(shape, dtype, owner.transpose(order), offset, strides)
 
 
-class budget:
+class budget(BudgetBlock):
     """Limit the memory of the values that autograd saves in a `with` block, as in `"200 MB"`.
 
     What exceeds the limit is dropped during forward and computed again during backward, with the
@@ -194,21 +194,16 @@ class budget:
         self._missing: dict[int, Value] = {}  # by number: dropped ones that somebody needs
         self._warned = False
 
-    def __enter__(self) -> budget:
-        if MODES.budget is not None:
-            raise RuntimeError("budget() blocks cannot be nested")
-        frame = sys._getframe(1)
-        self._site = (frame.f_code, frame.f_lasti)
+    def begin(self) -> None:
+        frame = user_frame(1)
+        self._site = None if frame is None else (frame.f_code, frame.f_lasti)
         self._expected, self._sizes = _SIZES.get(self._site, []), []
         self._last = time.thread_time()
-        set_modes({"budget": self})
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        set_modes({"budget": None})
+    def end(self, failed: bool) -> None:
         if self._site in _SIZES or len(_SIZES) < MOST_SITES:
             _SIZES[self._site] = self._sizes
-        if error[0] is None and self.peak > self.size * 1.05 and not self._warned:
+        if not failed and self.peak > self.size * 1.05 and not self._warned:
             self._warned = True
             warn(
                 f"utils.checkpoint.budget: the limit of {shown(self.size)} could not be met: "

@@ -12,9 +12,9 @@ from ...core.operators import Operators
 from . import KERNELS
 
 COMPILED_BASES: tuple[Any, ...] = (
-    *(Operators, Node, AutocastBlock, modes.AnomalyBlock, modes.GradBlock, modes.InferenceBlock),
-    *(modes.OpModeBlock, modes.SavedHooksBlock, modes.SetGradBlock, modes.ThreadsBlock),
-    *(modes.WatchingBlock, modes.switched),
+    *(Operators, Node, AutocastBlock, modes.AnomalyBlock, modes.BudgetBlock, modes.GradBlock),
+    *(modes.InferenceBlock, modes.OpModeBlock, modes.SavedHooksBlock, modes.SetGradBlock),
+    *(modes.ThreadsBlock, modes.WatchingBlock, modes.switched),
 )
 
 

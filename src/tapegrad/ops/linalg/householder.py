@@ -232,9 +232,9 @@ def linalg_householder_product(input: Any, tau: Any) -> Any:
 def orgqr(input: Any, input2: Any) -> Any:
     """orgqr(input, input2) -> Tensor: the same as `linalg.householder_product`.
 
-    >>> orgqr(eye(2), zeros(2))
-    tensor([[1., 0.],
-            [0., 1.]])
+    >>> orgqr(tensor([[1.0, 0.0], [0.5, 1.0]]), tensor([1.6, 0.0]))
+    tensor([[-0.6000, -0.8000],
+            [-0.8000,  0.6000]])
     """
     return multiplied(input, input2)
 

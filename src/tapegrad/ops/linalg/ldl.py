@@ -266,7 +266,9 @@ class LinalgLdlSolve(Block):
     nearest = "torch.linalg.solve"
 
     def fwd(xp, LD, pivots, B, hermitian):
-        return by_column(xp, solve_ldl(xp, LD, pivots, B, hermitian))
+        turned = solve_ldl(xp, LD, pivots, B, hermitian).swapaxes(-1, -2)
+        # A copy has LAPACK's strides for a single column too, as PyTorch's result has.
+        return xp.array(turned, order="C", copy=True).swapaxes(-1, -2)
 
     def d_LD(F, grad):
         raise no_derivative("linalg_ldl_solve")
