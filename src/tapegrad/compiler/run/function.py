@@ -548,11 +548,10 @@ class Compiled:
             if not self.is_tried_again(recording):
                 self.refuse(recording, wrong, seen.recorder.where)
             return seen.given_back(values)
-        is_doubted = bool(recording.suspicion)
-        self.note_right(recording, values, time.perf_counter() - start)
-        if is_doubted:  # and may have been refused: its results would have no history any more
-            return seen.given_back(values)
-        return recording.answer(recording.call_with(values, seen.recorder.before.random))
+        seconds = time.perf_counter() - start
+        answer = recording.answer(recording.call_with(values, seen.recorder.before.random))
+        self.note_right(recording, values, seconds)  # may refuse it: then results get no history
+        return answer
 
     def settle(
         self, recording: Recording, values: Any, comparison: Comparison, seconds: float
