@@ -103,7 +103,6 @@ class Recorder(OpMode):
         self.body = body_of(function)
         # Else the memory behind values that the call is done with is given back.
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
-        self.keeps_values = keeps_values
         self.lines: dict[int, Any] = {}  # by id of a step: the code and instruction of the user's
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.idle: list[Any] = []  # gradients of the recording that such a call is compared with

@@ -30,10 +30,6 @@ class Limit:
 
     most = sys.maxsize  # bytes
 
-    @classmethod
-    def set_to(cls, most: int) -> None:
-        cls.most = most
-
 
 def threshold(least: int) -> int:
     return min(least, Limit.most)

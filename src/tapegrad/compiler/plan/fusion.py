@@ -44,14 +44,13 @@ class Call:
     """One op as a call of the vector machine."""
 
     __slots__ = (
-        *("constants", "cost", "inputs", "kind", "kinds", "outputs", "said", "sizes", "step"),
-        "steps",
+        *("constants", "inputs", "kind", "kinds", "outputs", "said", "sizes", "step", "steps"),
     )
 
     def __init__(self, step: Any) -> None:
         self.step = step
         self.said, self.sizes, operands = step.tape.machine(0)
-        self.kind, _, self.constants, self.kinds, _, _, self.steps, self.cost = self.said
+        self.kind, _, self.constants, self.kinds, _, _, self.steps, _ = self.said
         if self.count() == 1:  # one element: its steps say nothing
             self.sizes = (1,)
             operands = [(kind, at, number, (0,)) for kind, at, number, _ in operands]

@@ -415,7 +415,7 @@ class Compiled:
             where, place = recording.decided.where, recording.decided.place
             guards = recording.guards
             if guards is not None and not self.fullgraph:
-                self.take_apart(recording, guards, [place], "")
+                self.take_apart(recording, guards, [place])
                 self.refuse(recording, "what it does depends on a value", where)
         elif recording.in_a_row >= IN_A_ROW:
             self.last = None
@@ -721,15 +721,13 @@ class Compiled:
                 places = seen.noticing.places_of(name)  # in functions that this one calls
             if reason.startswith("it returns ") and not places and not self.is_piece:
                 places, where = returned_at(body_of(self.function))
-            self.take_apart(recording, seen.guards, places, "")
+            self.take_apart(recording, seen.guards, places)
             self.refuse(recording, reason, where)
         return seen
 
-    def take_apart(
-        self, recording: Recording, guards: Guards, places: list[Place], name: str
-    ) -> None:
+    def take_apart(self, recording: Recording, guards: Guards, places: list[Place]) -> None:
         """Compile the parts of a function that cannot be recorded as a whole."""
-        if not self.cut_at(places, name):
+        if not self.cut_at(places, ""):
             recording.parts = self.parts_in(guards)
 
     def cut_at(self, places: list[Place], name: str) -> bool:
