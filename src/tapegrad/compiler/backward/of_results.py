@@ -444,7 +444,9 @@ class CompiledFunctionBackward(BackwardFunction):
         self._edge_slots = tuple([e[1] for e in edges])
         self._leaves = [*outside.leaves, *[call.values[i] for i in outside.doors]]
         read = [*outside.read, *[call.values[i] for i in outside.read_inputs]]
-        self.read = [(t, t._version_cell(), t._version_cell().n) for t in read]
+        # Writes into NumPy arrays are not counted: the pass reads the values of the call.
+        tensors = [t for t in read if isinstance(t, TensorBase)]
+        self.read = [(t, t._version_cell(), t._version_cell().n) for t in tensors]
 
     def _release(self) -> None:
         self._released = True
