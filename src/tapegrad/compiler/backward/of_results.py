@@ -78,14 +78,9 @@ def standing_for(value: Any, array: Any) -> Any:
 
 
 @contextlib.contextmanager
-def closed(stand_ins: list[Any], leaves: list[Any]) -> Iterator[None]:
-    """In a `with` block, backward passes end at these tensors and call no hook of theirs."""
-    ends = [t._node for t in stand_ins]
-    before = [(node, node._edges, node._hooks) for node in ends]
-    for t in leaves:
-        edge = edge_of(t)
-        assert edge is not None
-        before.append((edge[0], edge[0]._edges, edge[0]._hooks))
+def closed(nodes: list[Node]) -> Iterator[None]:
+    """In a `with` block, backward passes end at these nodes and call no hook of theirs."""
+    before = [(node, node._edges, node._hooks) for node in nodes]
     for node, _, _ in before:
         node._edges, node._hooks = (), None
     try:
@@ -93,6 +88,11 @@ def closed(stand_ins: list[Any], leaves: list[Any]) -> Iterator[None]:
     finally:
         for node, edges, hooks in before:
             node._edges, node._hooks = edges, hooks
+
+
+def ends_at(stand_ins: list[Any], leaves: list[Any]) -> list[Any]:
+    """The nodes of stand-ins and leaves, at which a recorded backward pass ends."""
+    return [t._node for t in stand_ins] + [edge_of(t)[0] for t in leaves]  # type: ignore[index]
 
 
 class Pass:
@@ -191,7 +191,7 @@ class Outside:
         return ""
 
     def ends(self) -> list[Any]:
-        return [t._node for t in self.stand_ins] + [edge_of(t)[0] for t in self.leaves]  # type: ignore[index]
+        return ends_at(self.stand_ins, self.leaves)
 
     def trouble_behind(self, result: Any) -> str:
         """Why the pass behind a result may not run before somebody asks for its gradients.
@@ -226,7 +226,7 @@ class Outside:
         # The function may have had another number of results when these came up.
         patterns = {each for each in patterns if len(each) == len(every)}
         # A backward pass works in the dtypes of its forward pass: nothing is cast.
-        with recorder, closed(self.stand_ins, self.leaves), autocast_set_to(None):
+        with recorder, closed(self.ends()), autocast_set_to(None):
             for pattern in {every: None, **dict.fromkeys(patterns)}:
                 roots = [t for t, is_used in zip(self.results, pattern, strict=True) if is_used]
                 seeds = [wrap(seed_like(t._array, i)) for i, t in enumerate(roots, 1)]
@@ -485,7 +485,7 @@ class CompiledFunctionBackward(BackwardFunction):
         pairs = [
             (results[i], g) for i, g in zip(outside.slots, grads, strict=True) if g is not None
         ]
-        with closed(stand_ins, outside.leaves):
+        with closed(ends_at(stand_ins, outside.leaves)):
             found = grad(
                 [r for r, _ in pairs],
                 [*stand_ins, *outside.leaves],
