@@ -37,7 +37,7 @@ from ..program.steps import GradientStep, timed
 from .users_rules import may_act
 
 TWICE = "torch.compile with aot_autograd does not currently support double backward"
-SOME = 4093  # numbers, of which gradients of no meaning consist; a prime, so that rows differ
+PERIOD = 4093  # of the numbers in arbitrary gradients; a prime, so that rows differ
 TIMED = 5  # runs with a clock beside them
 BEHIND = "a backward pass goes on behind an argument"
 SERIAL = itertools.count()
@@ -383,9 +383,9 @@ def seed_like(array: Any, start: int) -> Any:
     """A gradient of arbitrary numbers, made without importing `numpy.random`."""
     made = np.empty_like(array)
     flat = made.ravel(order="K")
-    numbers = np.sin(np.arange(start, start + SOME, dtype=np.float64) ** 2)
-    for begin in range(0, flat.size, SOME):
-        flat[begin : begin + SOME] = numbers[: flat.size - begin]
+    numbers = np.sin(np.arange(start, start + PERIOD, dtype=np.float64) ** 2)
+    for begin in range(0, flat.size, PERIOD):
+        flat[begin : begin + PERIOD] = numbers[: flat.size - begin]
     return made
 
 

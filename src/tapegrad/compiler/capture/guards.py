@@ -134,7 +134,7 @@ class Guards:
         return "" if self.reads is None else self.reads.changed_otherwise()
 
     def take_reads(self, reads: Reads) -> None:
-        """Guard what instrumented code read as well."""
+        """Add the guards on what instrumented code read."""
         known = {(id(owner), key) for owner, key, *_ in self.entries}
         self.entries += [e for e in reads.entries if (id(e[0]), e[1]) not in known]
         cells = {id(cell) for cell, *_ in self.cells}
@@ -379,7 +379,7 @@ def hooks_of(t: Any) -> Any:
 
 
 def may_look_unseen(value: Any) -> bool:
-    """Whether a value is a function in C, or a module of such, that is not this package's."""
+    """Whether a value is a function in C (or a module of them) that may read a float unnoticed."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in LOOKS_UNSEEN
     return isinstance(value, types.BuiltinFunctionType) or type(value) is np.ufunc
@@ -452,7 +452,7 @@ def is_kept_apart(value: Any) -> bool:
 
 
 def is_scheduler(value: Any) -> bool:
-    """Whether a value is a scheduler of learning rates; one of several others counts no epochs."""
+    """Whether a value is a learning rate scheduler; ChainedScheduler has no `last_epoch`."""
     if static(value, "optimizer") is None:
         return False
     return static(value, "last_epoch") is not None or static(value, "_schedulers") is not None

@@ -174,7 +174,10 @@ class Recorder(OpMode):
         self.give_up("it looks at the values of a NumPy array that it is given")
 
     def asked(self, t: Any, what: str) -> Any:
-        """What a stand-in cannot tell, or what is not part of the signature, the argument tells."""
+        """The tensor that answers a question about data, place, layout or history.
+
+        That is the real argument where its stand-in would answer otherwise.
+        """
         if what == "data":
             if id(t) in self.stood_for or not self.is_made(t._array):
                 self.give_up(OTHER_MEMORY)
@@ -727,7 +730,7 @@ class Recorder(OpMode):
         return kept
 
     def known_numbers(self) -> dict[int, float]:
-        """What is in arrays of one float that are filled once and for all, by address."""
+        """The values of arrays of one float that are filled and never written again, by address."""
         fills = [step.made[0] for step in self.steps if isinstance(step, FillStep)]
         return {
             address(x): x.item()

@@ -115,7 +115,7 @@ class VettedCalls(NoticedStores):
                 self.contents(each)
 
     def call_library(self, base: Any, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
-        """A function or method of this package."""
+        """Call a function or method of this package, and guard what it reads."""
         name = base.__name__
         if name in vetted.OF_ARRAYS and owner is None and args and self.is_input(args[0]):
             return self.as_tensor(name, function, *args, **kwargs)

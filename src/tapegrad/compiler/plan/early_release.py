@@ -76,7 +76,7 @@ class Dying:
         self.enough = threshold(MANY)
 
     def made(self, arrays: list[Any]) -> None:
-        """Arrays that a step made; the recorder has them in a table of its own."""
+        """Note arrays that a step made, which the recorder keeps in a table of its own."""
         for array in arrays:
             owner = memory(array)
             if is_large(owner, SEVERAL) and id(owner) not in self.known:

@@ -58,7 +58,7 @@ class Call:
         self.inputs, self.outputs = operands[:count], operands[count:]
 
     def is_plain(self) -> bool:
-        """Whether it computes in the precision of its arrays, as joined programs do."""
+        """Whether the op computes in the precision of its arrays, as joined programs do."""
         arrays = [x for x in (*self.inputs, *self.outputs) if x[1]]
         return all([x[0] in (self.kind, BOOL_KIND) for x in arrays])
 

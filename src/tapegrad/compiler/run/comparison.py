@@ -231,14 +231,14 @@ def is_leaf(t: Any) -> bool:
 
 
 def expected_of(result: Any) -> Any:
-    """What tells a result of a replay from others, without its memory."""
+    """What a result of a replay is compared by: a fingerprint, which does not keep its memory."""
     if type(result) is Result:
         return Print(result._array), result._wants_grad, counted(result.cell)
     return now(result)
 
 
 def counted(cell: Any) -> tuple[int, bool]:
-    """What can be seen of a version cell: writes, and whether it is an inference tensor's."""
+    """The count of writes in a version cell, and whether it belongs to an inference tensor."""
     return (0, False) if cell is None else (cell.n, cell.inference)
 
 

@@ -44,7 +44,7 @@ from ..capture.arguments import (
     is_tensor,
     signature,
 )
-from ..capture.branches import IN_A_ROW, SOME, OtherAnswer
+from ..capture.branches import IN_A_ROW, MOST_MISSES, OtherAnswer
 from ..capture.capture import FIRST_OP, Seen, differs_when_replayed, why_not, why_not_between
 from ..capture.guards import Guards
 from ..capture.hooks import HOOKS
@@ -89,7 +89,7 @@ ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
 class Compiled:
-    """A function whose calls are recorded twice, and replayed from the fourth one on."""
+    """A compiled function: a call is recorded, another compared with it, later ones are replays."""
 
     def __init__(
         self, function: Callable[..., Any], fullgraph: bool, check: bool, is_part: bool = False
@@ -410,7 +410,7 @@ class Compiled:
     def missed(self, recording: Recording) -> None:
         recording.missed += 1
         recording.in_a_row += 1
-        if recording.missed > SOME and recording.missed > recording.replays / 4:
+        if recording.missed > MOST_MISSES and recording.missed > recording.replays / 4:
             self.last = None
             where, place = recording.decided.where, recording.decided.place
             guards = recording.guards
@@ -422,7 +422,7 @@ class Compiled:
             self.again(recording, "what a value decides").calls = 1
 
     def name(self) -> str:
-        """What the function is called; a module, by its class."""
+        """The qualified name of the function; of a module, the name of its class."""
         owner = getattr(self.function, "__self__", None)
         if owner is not None and self.function == getattr(owner, "_call_impl", None):
             return type(owner).__name__
