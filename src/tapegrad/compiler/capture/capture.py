@@ -63,7 +63,7 @@ class Seen:
         idle: list[Any],
         original: Any,
         histories: bool,
-        learned: Any = (),
+        learned: list[Any],
     ) -> None:
         self.function = function
         self.values = values

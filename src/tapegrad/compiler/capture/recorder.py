@@ -96,8 +96,8 @@ class Recorder(OpMode):
         tensors: list[Any],
         leaves: list[Any],
         owners: list[Any],
-        keeps_steps: bool = True,
-        keeps_values: bool = False,
+        keeps_steps: bool,
+        keeps_values: bool,
     ) -> None:
         self.function = function
         self.body = body_of(function)

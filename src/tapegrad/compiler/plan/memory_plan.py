@@ -327,10 +327,10 @@ def gifts(
 
 
 def hand_on(needed: list[Any], kept: list[Any]) -> None:
-    """Have results of ops in Python that only other such ops read go from one to the next.
+    """Pass results from op to op without a copy, where ops in Python make and read them.
 
-    They lie where they were made then, which is where another one was just given up: in the cache.
-    Small ones are better copied to where kernels in C may look for them, if there are such.
+    A result stays where it was allocated, which is memory that was just freed: it is in the cache.
+    With kernels in C, small results are copied to where those kernels expect them.
     """
     in_python = [step for step in needed if is_in_python(step)]
     users: dict[int, list[Any]] = {}

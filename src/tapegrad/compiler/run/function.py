@@ -67,15 +67,17 @@ MOST_RECORDINGS = 8  # of one function, for as many signatures
 MOST_RESTING = 3  # for one signature: models are trained and evaluated in turn
 REST = 31  # calls, where nothing is recorded: then there may be other arguments
 MOST_TRIES = 4  # to record a call, where other threads may be in the way
-SOME_CHANGES = 3  # of one variable, after which what comes before it is compiled apart
-FEWEST_STEPS = 5  # of a part that is worth its guards
-FEWEST_OPS = 4  # of a function that does nothing else
-FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
-FEWEST_IN_A_ROW = 3  # of a piece whose inputs come from another piece: no more nodes are made
+CHANGES_TO_CUT = 3  # of one variable, after which the function is cut where it is named
+# Recordings of fewer steps or ops are not kept: checking guards takes as long as they save. The
+# numbers are rough: no benchmark of this repository measures where each of them should be.
+FEWEST_STEPS = 5  # of a module in a function that cannot be recorded
+FEWEST_OPS = 4  # of a function that runs nothing but small ops
+FEWEST_OUTSIDE = 5  # of a piece that is differentiated outside: each call makes an autograd node
+FEWEST_IN_A_ROW = 3  # of a piece whose inputs come from another piece: it adds no further node
 MOST_LOOKS = 3  # at calls op by op, after a replay was wrong
 MOST_REFUSALS = 3  # of values in replays that the function itself takes
 FIRST_CALLS = 3  # of a recording, which are no replays
-SOME_CALLS = 64  # from which on comparisons may take a hundredth of the time
+CHEAP_FROM = 64  # calls: later comparisons may take a hundredth of the time
 RARELY = 100  # times as long as a comparison, that replays take in between
 MOST_BETWEEN = 4096  # calls that are not compared with an ordinary one
 LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
@@ -320,7 +322,7 @@ class Compiled:
             ):
                 alike.append(known)
                 places.update([i for i, *_ in others])
-        if len(alike) < SOME_CHANGES:
+        if len(alike) < CHANGES_TO_CUT:
             return False
         self.passing |= places
         for known in alike:
@@ -338,7 +340,7 @@ class Compiled:
                 ):
                     places[others[0] - 2] += 1
         place, count = places.most_common(1)[0] if places else (0, 0)
-        if count < SOME_CHANGES or key[0] is not None:
+        if count < CHANGES_TO_CUT or key[0] is not None:
             return ""
         code = getattr(getattr(self.function, "__func__", self.function), "__code__", None)
         first = hasattr(self.function, "__self__")
@@ -384,10 +386,10 @@ class Compiled:
             made.patterns = stale.patterns | stale.outside.patterns
         self.changes += 1
         self.changed[changed] += 1
-        if self.changed[changed] >= SOME_CHANGES:
+        if self.changed[changed] >= CHANGES_TO_CUT:
             if self.cut_at([], name_of(changed)):  # from the next call on
                 self.cut_because = f"{changed}, which changes between calls"
-        moves = self.changed[MOVED] >= SOME_CHANGES and not stale.replays
+        moves = self.changed[MOVED] >= CHANGES_TO_CUT and not stale.replays
         if moves:
             made.fail("tensors get other memory in each call")
         elif self.changes > 4 * MOST_RECORDINGS:
@@ -631,7 +633,7 @@ class Compiled:
         recording.last_right = recording.replays
         calls = recording.replays + FIRST_CALLS
         interval = min(calls, MOST_BETWEEN)
-        if calls >= SOME_CALLS and sum(recording.times) > 0:
+        if calls >= CHEAP_FROM and sum(recording.times) > 0:
             interval = max(interval, int(RARELY * seconds / sum(recording.times)))
         recording.next_check = recording.replays + interval - 1
 
