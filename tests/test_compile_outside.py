@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tapegrad as tg
@@ -585,3 +586,24 @@ def test_calls_do_not_gather_memory() -> None:
     count()
     before = count()
     assert count() <= before + 5
+
+
+@pytest.mark.parametrize("how", ["index", "values"])
+def test_numpy_arrays_that_the_backward_pass_reads(how: str) -> None:
+    """An argument that is no tensor has no version: the third call raised AttributeError."""
+
+    def function(x: Any, a: Any) -> Any:
+        if how == "index":
+            return (x * 2).sin().exp()[a].cos().tanh()
+        return (x.sin().exp() * tg.from_numpy(a)).cos().tanh()
+
+    compiled = tg.compile(function)
+    for i in range(7):
+        a: Any = np.array([i % 6, 2, 3]) if how == "index" else np.full((6, 3), i / 4, np.float32)
+        x, y = (tg.linspace(i, 1.5, 18).view(6, 3).requires_grad_() for _ in range(2))
+        out, expected = compiled(x, a), function(y, a)
+        out.sum().backward()
+        expected.sum().backward()
+        assert tg.equal(out, expected)
+        tg.testing.assert_close(x.grad, y.grad)
+    assert "replayed" in str(tg.compile.explain(compiled))

@@ -37,7 +37,7 @@ from ..program.steps import GradientStep, timed
 from .users_rules import may_act
 
 TWICE = "torch.compile with aot_autograd does not currently support double backward"
-SOME = 4093  # numbers, of which gradients of no meaning consist; a prime, so that rows differ
+PERIOD = 4093  # of the numbers in arbitrary gradients; a prime, so that rows differ
 TIMED = 5  # runs with a clock beside them
 BEHIND = "a backward pass goes on behind an argument"
 SERIAL = itertools.count()
@@ -78,14 +78,9 @@ def standing_for(value: Any, array: Any) -> Any:
 
 
 @contextlib.contextmanager
-def closed(stand_ins: list[Any], leaves: list[Any]) -> Iterator[None]:
-    """In a `with` block, backward passes end at these tensors and call no hook of theirs."""
-    ends = [t._node for t in stand_ins]
-    before = [(node, node._edges, node._hooks) for node in ends]
-    for t in leaves:
-        edge = edge_of(t)
-        assert edge is not None
-        before.append((edge[0], edge[0]._edges, edge[0]._hooks))
+def closed(nodes: list[Node]) -> Iterator[None]:
+    """In a `with` block, backward passes end at these nodes and call no hook of theirs."""
+    before = [(node, node._edges, node._hooks) for node in nodes]
     for node, _, _ in before:
         node._edges, node._hooks = (), None
     try:
@@ -93,6 +88,11 @@ def closed(stand_ins: list[Any], leaves: list[Any]) -> Iterator[None]:
     finally:
         for node, edges, hooks in before:
             node._edges, node._hooks = edges, hooks
+
+
+def ends_at(stand_ins: list[Any], leaves: list[Any]) -> list[Any]:
+    """The nodes of stand-ins and leaves, at which a recorded backward pass ends."""
+    return [t._node for t in stand_ins] + [edge_of(t)[0] for t in leaves]  # type: ignore[index]
 
 
 class Pass:
@@ -191,7 +191,7 @@ class Outside:
         return ""
 
     def ends(self) -> list[Any]:
-        return [t._node for t in self.stand_ins] + [edge_of(t)[0] for t in self.leaves]  # type: ignore[index]
+        return ends_at(self.stand_ins, self.leaves)
 
     def trouble_behind(self, result: Any) -> str:
         """Why the pass behind a result may not run before somebody asks for its gradients.
@@ -226,7 +226,7 @@ class Outside:
         # The function may have had another number of results when these came up.
         patterns = {each for each in patterns if len(each) == len(every)}
         # A backward pass works in the dtypes of its forward pass: nothing is cast.
-        with recorder, closed(self.stand_ins, self.leaves), autocast_set_to(None):
+        with recorder, closed(self.ends()), autocast_set_to(None):
             for pattern in {every: None, **dict.fromkeys(patterns)}:
                 roots = [t for t, is_used in zip(self.results, pattern, strict=True) if is_used]
                 seeds = [wrap(seed_like(t._array, i)) for i, t in enumerate(roots, 1)]
@@ -383,9 +383,9 @@ def seed_like(array: Any, start: int) -> Any:
     """A gradient of arbitrary numbers, made without importing `numpy.random`."""
     made = np.empty_like(array)
     flat = made.ravel(order="K")
-    numbers = np.sin(np.arange(start, start + SOME, dtype=np.float64) ** 2)
-    for begin in range(0, flat.size, SOME):
-        flat[begin : begin + SOME] = numbers[: flat.size - begin]
+    numbers = np.sin(np.arange(start, start + PERIOD, dtype=np.float64) ** 2)
+    for begin in range(0, flat.size, PERIOD):
+        flat[begin : begin + PERIOD] = numbers[: flat.size - begin]
     return made
 
 
@@ -444,7 +444,9 @@ class CompiledFunctionBackward(BackwardFunction):
         self._edge_slots = tuple([e[1] for e in edges])
         self._leaves = [*outside.leaves, *[call.values[i] for i in outside.doors]]
         read = [*outside.read, *[call.values[i] for i in outside.read_inputs]]
-        self.read = [(t, t._version_cell(), t._version_cell().n) for t in read]
+        # Writes into NumPy arrays are not counted: the pass reads the values of the call.
+        tensors = [t for t in read if isinstance(t, TensorBase)]
+        self.read = [(t, t._version_cell(), t._version_cell().n) for t in tensors]
 
     def _release(self) -> None:
         self._released = True
@@ -483,7 +485,7 @@ class CompiledFunctionBackward(BackwardFunction):
         pairs = [
             (results[i], g) for i, g in zip(outside.slots, grads, strict=True) if g is not None
         ]
-        with closed(stand_ins, outside.leaves):
+        with closed(ends_at(stand_ins, outside.leaves)):
             found = grad(
                 [r for r, _ in pairs],
                 [*stand_ins, *outside.leaves],

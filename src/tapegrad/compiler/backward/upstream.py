@@ -24,7 +24,7 @@ from ...core.node import AccumulateGrad
 from ...core.python_dispatch import ACTIVE, modes_set_to
 from ..capture.undo import same_bits
 from ..program.steps import Step
-from .of_results import CompiledFunctionBackward, Doorway, closed
+from .of_results import CompiledFunctionBackward, Doorway, closed, ends_at
 
 MOST_NODES = 64
 
@@ -279,7 +279,7 @@ def passed_on(
     pairs = [(t, g) for t, g in zip(values, grads, strict=True) if g is not None]
     if not leaves:
         return []
-    with closed([], leaves):
+    with closed(ends_at([], leaves)):
         found = grad(
             [t for t, _ in pairs],
             leaves,

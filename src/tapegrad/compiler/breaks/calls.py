@@ -228,7 +228,7 @@ def place_in(function: Any, frame: Any = None) -> Place:
 
 
 def users_line() -> Any:
-    """The line that is running now, of code that is neither Python's own nor of this package."""
+    """The user's line that is running now: not of Python's library, not of this package."""
     frame = users_frame()
     return evidence.here() if frame is None else evidence.place(frame.f_code, frame.f_lasti)
 

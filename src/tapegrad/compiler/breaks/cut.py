@@ -415,7 +415,7 @@ class Cutter:
 
 
 def header_of(statement: Any) -> tuple[int, int]:
-    """The lines of a block before those inside of it."""
+    """The first and the last line of a compound statement (`for …:`, `with …:`) before its body."""
     return statement.lineno, max(statement.lineno, statement.body[0].lineno - 1)
 
 

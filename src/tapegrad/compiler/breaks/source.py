@@ -73,7 +73,10 @@ def source_of(base: types.FunctionType) -> ast.FunctionDef | None:
 
 
 def outline(code: types.CodeType) -> list[Any]:
-    """What code does, for comparisons, apart from how methods are called: imports decide that."""
+    """The instructions of code, to compare it with other code.
+
+    Those that only prepare a call are left out: imports in the same file decide which they are.
+    """
     found = []
     for step in dis.get_instructions(code):
         if step.opname in CALLING:

@@ -18,7 +18,7 @@ from ..program.steps import CallStep, Step, WholeStep, WriteStep, is_zero_grad
 from .guards import is_kept_apart
 from .undo import tensors_of
 
-SOME = 8  # other answers than the recorded one, before it is asked whether they are too many
+MOST_MISSES = 8  # calls with another answer than the recorded one, before their share counts
 IN_A_ROW = 3  # after so many the answer will stay what it is now
 
 

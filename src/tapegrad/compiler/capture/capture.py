@@ -63,7 +63,7 @@ class Seen:
         idle: list[Any],
         original: Any,
         histories: bool,
-        learned: Any = (),
+        learned: list[Any],
     ) -> None:
         self.function = function
         self.values = values
@@ -210,7 +210,7 @@ class Seen:
             self.outside = outside
 
     def given_back(self, values: Any) -> Any:
-        """What the call returned; its writes into stand-ins are copied to the real arguments."""
+        """Copy writes into stand-ins to the real arguments; returns the result of the call."""
         pairs = [(s, v) for s, v in zip(self.inputs, values, strict=True) if s is not None]
         arrays = [(s._array, v) for s, v in pairs if not is_tensor(v)]
         for array, value in arrays:
@@ -366,7 +366,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
 
 
 def kind_of(t: Any) -> str:
-    """What is special about a tensor, in words."""
+    """What sets a tensor apart from ordinary ones (its class, layout or device), in words."""
     if type(t) is not TENSOR.cls:
         return f"a {type(t).__name__}"
     if lazy_conj.has(t._array):
@@ -389,7 +389,7 @@ def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
 
 
 def guards_of(seen: Seen) -> list[Any]:
-    """What instrumented code found in dicts and variables: (..., value, name)."""
+    """The guards on dict entries and variables that instrumented code read: (..., value, name)."""
     return [*seen.state.reads.entries, *seen.state.reads.cells]
 
 

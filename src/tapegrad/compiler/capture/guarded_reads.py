@@ -227,7 +227,7 @@ class GuardedReads(Prepared):
         return value
 
     def is_input(self, value: Any) -> bool:
-        """Whether it is an array that stands for an argument, or a view of one."""
+        """Whether a value is an array that stands for an argument, or a view of one."""
         return isinstance(value, np.ndarray) and self.recorder.stands_for_array(value)
 
     def index(self, key: Any) -> Any:
@@ -237,13 +237,16 @@ class GuardedReads(Prepared):
         return wrap(key) if self.is_input(key) else key
 
     def look_at_inputs(self, key: Any) -> None:
-        """A key of something else than a tensor: its values decide what is found."""
+        """Note a NumPy argument used as the key of a container: its values decide what is found."""
         for each in key if type(key) is tuple else (key,):
             if self.is_input(each):
                 self.recorder.look_at_array()
 
     def original(self, value: Any) -> Any:
-        """What is stored in the place of a stand-in: somebody else will look at it."""
+        """The argument for a stand-in, the float for a Number; other values as they are.
+
+        It is stored in an object that outlives the call, where other code will read it.
+        """
         return self.recorder.in_argument(value) if self.is_input(value) else plain(value)
 
     def dict_item(self, owner: Any, key: Any, path: str) -> Any:

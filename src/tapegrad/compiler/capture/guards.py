@@ -28,7 +28,7 @@ from ...errors import evidence
 from ...kernels.cpu import KERNELS
 from ...nn.modules._hooks import GLOBAL
 from ...nn.modules.module import Module
-from .reads import ABSENT, Reads, instance_dict
+from .reads import ABSENT, Reads, cell_contents, instance_dict
 
 DEEPEST = 4  # containers and objects inside each other
 MOST_ITEMS = 512  # of a list or dict that are looked at
@@ -134,7 +134,7 @@ class Guards:
         return "" if self.reads is None else self.reads.changed_otherwise()
 
     def take_reads(self, reads: Reads) -> None:
-        """Guard what instrumented code read as well."""
+        """Add the guards on what instrumented code read."""
         known = {(id(owner), key) for owner, key, *_ in self.entries}
         self.entries += [e for e in reads.entries if (id(e[0]), e[1]) not in known]
         cells = {id(cell) for cell, *_ in self.cells}
@@ -162,7 +162,7 @@ class Guards:
                     return name
                 self.entries[i] = (each, key, now, name)  # found at once the next time
         for i, (cell, value, name) in enumerate(self.cells):
-            now = contents(cell)
+            now = cell_contents(cell)
             if now is not value:
                 if not is_same(now, value):
                     return name
@@ -331,7 +331,7 @@ class Guards:
         code = function.__code__
         if is_library_file(code.co_filename):  # a decorator, perhaps: what it was given counts
             for cell in function.__closure__ or ():
-                value = contents(cell)
+                value = cell_contents(cell)
                 if callable(value):
                     self.visit(value, name, depth)
             return
@@ -343,7 +343,7 @@ class Guards:
         self.own_globals |= globals_in(code) | set(code.co_freevars)
         self.calls_others |= not names.isdisjoint(LOOKS_UNSEEN)
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            value = contents(cell)
+            value = cell_contents(cell)
             self.cells.append((cell, value, f"`{variable}`"))
             self.visit(value, f"`{variable}`", depth)
             self.visit_file(value, variable, names, depth)
@@ -379,17 +379,10 @@ def hooks_of(t: Any) -> Any:
 
 
 def may_look_unseen(value: Any) -> bool:
-    """Whether a value is a function in C, or a module of such, that is not this package's."""
+    """Whether a value is a function in C (or a module of them) that may read a float unnoticed."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in LOOKS_UNSEEN
     return isinstance(value, types.BuiltinFunctionType) or type(value) is np.ufunc
-
-
-def contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return ABSENT
 
 
 def is_same(a: Any, b: Any) -> bool:
@@ -459,7 +452,7 @@ def is_kept_apart(value: Any) -> bool:
 
 
 def is_scheduler(value: Any) -> bool:
-    """Whether a value is a scheduler of learning rates; one of several others counts no epochs."""
+    """Whether a value is a learning rate scheduler; ChainedScheduler has no `last_epoch`."""
     if static(value, "optimizer") is None:
         return False
     return static(value, "last_epoch") is not None or static(value, "_schedulers") is not None

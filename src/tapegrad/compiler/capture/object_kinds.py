@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...core.base import PACKAGE
+from ..breaks.calls import GENERATED
 from . import vetted
 from .guards import is_library_file
 from .instrumented import is_instrumented
@@ -95,7 +96,7 @@ def is_ours_by_name(name: str) -> bool:
     return name.partition(".")[0] in OWN
 
 
-def is_generated(function: Any, owner: Any) -> bool:
+def is_generated(function: Any) -> bool:
     """Whether a method was written by `dataclass` or `namedtuple`: it only takes attributes."""
     code = function.__code__
     if function.__name__ not in ("__init__", "__new__", "__eq__", "__repr__", "__hash__", "_make"):
@@ -126,7 +127,7 @@ def takes_only_attributes(cls: type) -> bool:
 
 def is_written_by_python(code: types.CodeType) -> bool:
     """Whether code is that of a method which `dataclass` wrote."""
-    return code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__.")
+    return code.co_filename == "<string>" and code.co_qualname.startswith(GENERATED)
 
 
 def is_of_a_tuple(frame: Any) -> bool:

@@ -90,7 +90,7 @@ class Told:
         return value
 
     def path(self, value: Any) -> str:
-        """What an object is called in the user's code."""
+        """The expression by which the user's code reached an object, for messages."""
         return self.paths.get(id(value)) or f"a {type(value).__name__}"
 
     def name(self, value: Any, name: str) -> None:
@@ -102,7 +102,7 @@ class Told:
         raise NotImplementedError
 
     def find_in(self, mro: Any, name: str) -> Any:
-        """What classes have under a name, with guards on where it was found, and where not."""
+        """The attribute that classes have under a name, guarded; ABSENT if none of them has it."""
         raise NotImplementedError
 
 

@@ -166,6 +166,7 @@ def class_dict(cls: type) -> dict[str, Any]:
 
 
 def cell_contents(cell: types.CellType) -> Any:
+    """The value of a closure variable; ABSENT if none was assigned yet."""
     try:
         return cell.cell_contents
     except ValueError:

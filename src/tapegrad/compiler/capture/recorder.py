@@ -96,14 +96,13 @@ class Recorder(OpMode):
         tensors: list[Any],
         leaves: list[Any],
         owners: list[Any],
-        keeps_steps: bool = True,
-        keeps_values: bool = False,
+        keeps_steps: bool,
+        keeps_values: bool,
     ) -> None:
         self.function = function
         self.body = body_of(function)
         # Else the memory behind values that the call is done with is given back.
         self.dying = Dying() if keeps_steps and not keeps_values and KERNELS is not None else None
-        self.keeps_values = keeps_values
         self.lines: dict[int, Any] = {}  # by id of a step: the code and instruction of the user's
         self.keeps_steps = keeps_steps  # else only what comes of them is of interest
         self.idle: list[Any] = []  # gradients of the recording that such a call is compared with
@@ -175,7 +174,10 @@ class Recorder(OpMode):
         self.give_up("it looks at the values of a NumPy array that it is given")
 
     def asked(self, t: Any, what: str) -> Any:
-        """What a stand-in cannot tell, or what is not part of the signature, the argument tells."""
+        """The tensor that answers a question about data, place, layout or history.
+
+        That is the real argument where its stand-in would answer otherwise.
+        """
         if what == "data":
             if id(t) in self.stood_for or not self.is_made(t._array):
                 self.give_up(OTHER_MEMORY)
@@ -728,7 +730,7 @@ class Recorder(OpMode):
         return kept
 
     def known_numbers(self) -> dict[int, float]:
-        """What is in arrays of one float that are filled once and for all, by address."""
+        """The values of arrays of one float that are filled and never written again, by address."""
         fills = [step.made[0] for step in self.steps if isinstance(step, FillStep)]
         return {
             address(x): x.item()

@@ -8,14 +8,10 @@ of Python's can have been changed may be made a second time, should its replay d
 from __future__ import annotations
 
 import contextlib
-import datetime
 import dis
 import functools
-import io
 import os
-import socket
 import sys
-import time
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +21,7 @@ from ...kernels.cpu import KERNELS
 from ..breaks.calls import Place, place_in
 from .guards import is_library_file, names_in
 from .instrumented import is_instrumented, original_of
+from .vetted import writes_or_asks
 
 # What is done to something that was there before, by the names of methods in C.
 CHANGES = frozenset(
@@ -32,14 +29,6 @@ CHANGES = frozenset(
     append appendleft extend extendleft insert add update setdefault pop popleft popitem remove
     discard clear sort reverse rotate put send set __setitem__ __delitem__ __setattr__ setattr
     """.split()
-)
-WRITES = frozenset(("write", "writelines", "truncate", "send", "sendall", "sendto"))
-CLOCKS = frozenset(
-    id(f)
-    for f in (
-        *(time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic),
-        *(time.monotonic_ns, time.process_time, time.process_time_ns, time.sleep),
-    )
 )
 ASKS = frozenset((id(open), id(os.open), id(os.read), id(input), id(os.urandom), id(os.system)))
 KNOWN = frozenset(("builtins", "math", "cmath", "operator", "itertools", "functools", "_operator"))
@@ -179,12 +168,8 @@ class Noticing:
         name = getattr(function, "__name__", "")
         if isinstance(owner, TensorBase):
             return
-        reason = ""
-        if name in WRITES and isinstance(owner, (io.IOBase, socket.socket)):
-            reason = "it writes to a file"
-        elif id(function) in CLOCKS or (name in ("now", "today", "utcnow") and is_date(owner)):
-            reason = "it asks for the time"
-        elif id(function) in ASKS:
+        reason = writes_or_asks(function, owner, name)
+        if not reason and id(function) in ASKS:
             reason = f"it calls {name}()"
         if reason:
             if is_asked_by_user(frame):
@@ -194,10 +179,6 @@ class Noticing:
             module = getattr(function, "__module__", None) or ""
             is_known = module.partition(".")[0] in (*KNOWN, "tapegrad", "torch", "numpy", "")
             self.acts = name in CHANGES or not is_known
-
-
-def is_date(owner: Any) -> bool:
-    return isinstance(owner, type) and issubclass(owner, datetime.date)
 
 
 def is_asked_by_user(frame: Any) -> bool:

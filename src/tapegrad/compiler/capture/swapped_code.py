@@ -14,7 +14,6 @@ class Current(threading.local):
     """The PythonState that this thread's hooks report to; None: hooks just do the operation."""
 
     state: Any = None  # PythonState
-    is_busy = False
 
 
 CURRENT = Current()

@@ -210,14 +210,14 @@ class Snapshots:
         return [0 if t._cell is None else t._cell.n for t in found]
 
     def keep_again(self) -> None:
-        """Copies of what is about to be written a second time."""
+        """Copy arrays again that are about to be written a second time."""
         for key, (owner, before) in self.arrays.items():
             if before is None and key not in self.overwritten:
                 self.arrays[key] = (owner, copy_of(owner))
 
 
 class Reached:
-    """What existed before a recorded call and was used by it: later calls compare it."""
+    """The tensors and objects from before a recorded call that it used; comparisons check them."""
 
     def __init__(self, seen: Any) -> None:
         recorder = seen.recorder

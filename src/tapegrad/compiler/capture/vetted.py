@@ -105,15 +105,21 @@ OF_THE_COMPILER = frozenset(("is_compiling", "is_dynamo_compiling", "is_exportin
 LIBRARY_SEEN = frozenset(("set_grad_enabled", "set_", "set_detect_anomaly", "register_hook"))
 
 
-def why_not_call(function: Any, owner: Any, name: str) -> str:
-    """The side effect of a function in C that a replay would not repeat, in words."""
+def writes_or_asks(function: Any, owner: Any, name: str) -> str:
+    """Whether a function in C writes to a file or asks for the time, in words; "" if neither."""
     if name in WRITES and isinstance(owner, (io.IOBase, socket.socket)):
         return "it writes to a file"
-    if id(function) in CLOCKS:
+    is_of_a_date = name in ("now", "today", "utcnow") and isinstance(owner, type)
+    if id(function) in CLOCKS or (is_of_a_date and issubclass(owner, datetime.date)):
         return "it asks for the time"
-    if name in ("now", "today", "utcnow") and isinstance(owner, type):
-        if issubclass(owner, datetime.date):
-            return "it asks for the time"
+    return ""
+
+
+def why_not_call(function: Any, owner: Any, name: str) -> str:
+    """The side effect of a function in C that a replay would not repeat, in words."""
+    known = writes_or_asks(function, owner, name)
+    if known:
+        return known
     if function is print:
         return "it prints"
     if "random" in type(owner).__module__ and type(owner).__module__.startswith("numpy"):

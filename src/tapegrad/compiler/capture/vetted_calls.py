@@ -93,7 +93,7 @@ class VettedCalls(NoticedStores):
         if file.startswith(NUMPY):
             return self.call_numpy(function, args, kwargs)
         if not self.enter(base):
-            if is_generated(base, owner):
+            if is_generated(base):
                 self.given(args, kwargs)
                 return self.trusted(function, args, kwargs)
             self.give_up(f"the source of {base.__qualname__} is not known")
@@ -115,7 +115,7 @@ class VettedCalls(NoticedStores):
                 self.contents(each)
 
     def call_library(self, base: Any, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
-        """A function or method of this package."""
+        """Call a function or method of this package, and guard what it reads."""
         name = base.__name__
         if name in vetted.OF_ARRAYS and owner is None and args and self.is_input(args[0]):
             return self.as_tensor(name, function, *args, **kwargs)
@@ -224,7 +224,7 @@ class VettedCalls(NoticedStores):
         if is_ordinary and isinstance(own, types.FunctionType):
             if own.__code__.co_filename.startswith(PACKAGE) or not self.enter(own):
                 self.given(args, kwargs)
-                if not is_ours(cls) and not is_generated(own, None):
+                if not is_ours(cls) and not is_generated(own):
                     if not own.__code__.co_filename.startswith(PACKAGE):
                         self.give_up(f"the source of {own.__qualname__} is not known")
             made = self.mark(object.__new__(cls))
@@ -250,7 +250,7 @@ class VettedCalls(NoticedStores):
         """A function in C, or a method of a type that is written in C."""
         name = getattr(function, "__name__", "")
         if id(function) in vetted.PURE:
-            return self.call_builtin(function, name, args, kwargs)
+            return self.call_builtin(function, args, kwargs)
         special = SPECIAL.get(id(function))
         if special is not None:
             return special(self, *args, **kwargs)
@@ -361,7 +361,8 @@ class VettedCalls(NoticedStores):
         made = function(*args, **kwargs)
         return self.mark(made) if name not in ("get", "__getitem__", "index", "count") else made
 
-    def call_builtin(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
+    def call_builtin(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call a builtin whose reads and effects are known, and guard what it reads."""
         if id(function) in vetted.IN_PLACE:
             if args and not isinstance(args[0], (*PLAIN, TensorBase)) and not self.is_new(args[0]):
                 self.changes(args[0])
@@ -384,8 +385,14 @@ class VettedCalls(NoticedStores):
                 else:
                     self.contents(each, shallow)
         made = function(*args, **kwargs)
-        is_one_of_them = function in (next, min, max, sum, functools.reduce) or function is iter
-        if not isinstance(made, PLAIN) and (not is_one_of_them or function is iter):
+        may_be_old = function in (
+            next,
+            min,
+            max,
+            sum,
+            functools.reduce,
+        )  # an element of an argument
+        if not isinstance(made, PLAIN) and not may_be_old:
             if not any([made is each for each in args]):
                 self.mark(made)
         return made

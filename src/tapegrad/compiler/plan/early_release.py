@@ -30,10 +30,6 @@ class Limit:
 
     most = sys.maxsize  # bytes
 
-    @classmethod
-    def set_to(cls, most: int) -> None:
-        cls.most = most
-
 
 def threshold(least: int) -> int:
     return min(least, Limit.most)
@@ -80,7 +76,7 @@ class Dying:
         self.enough = threshold(MANY)
 
     def made(self, arrays: list[Any]) -> None:
-        """Arrays that a step made; the recorder has them in a table of its own."""
+        """Note arrays that a step made, which the recorder keeps in a table of its own."""
         for array in arrays:
             owner = memory(array)
             if is_large(owner, SEVERAL) and id(owner) not in self.known:

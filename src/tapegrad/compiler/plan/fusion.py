@@ -44,14 +44,13 @@ class Call:
     """One op as a call of the vector machine."""
 
     __slots__ = (
-        *("constants", "cost", "inputs", "kind", "kinds", "outputs", "said", "sizes", "step"),
-        "steps",
+        *("constants", "inputs", "kind", "kinds", "outputs", "said", "sizes", "step", "steps"),
     )
 
     def __init__(self, step: Any) -> None:
         self.step = step
         self.said, self.sizes, operands = step.tape.machine(0)
-        self.kind, _, self.constants, self.kinds, _, _, self.steps, self.cost = self.said
+        self.kind, _, self.constants, self.kinds, _, _, self.steps, _ = self.said
         if self.count() == 1:  # one element: its steps say nothing
             self.sizes = (1,)
             operands = [(kind, at, number, (0,)) for kind, at, number, _ in operands]
@@ -59,7 +58,7 @@ class Call:
         self.inputs, self.outputs = operands[:count], operands[count:]
 
     def is_plain(self) -> bool:
-        """Whether it computes in the precision of its arrays, as joined programs do."""
+        """Whether the op computes in the precision of its arrays, as joined programs do."""
         arrays = [x for x in (*self.inputs, *self.outputs) if x[1]]
         return all([x[0] in (self.kind, BOOL_KIND) for x in arrays])
 

@@ -133,7 +133,7 @@ class Plan:
 
 
 def settle(plans: list[Plan]) -> None:
-    """One block for plans of which no two are needed at the same time."""
+    """Allocate one block for several plans; no two of them are in use at the same time."""
     total = max([plan.total for plan in plans])
     if total:
         forget_memory()  # so that it is new, and nothing of it there before it is filled
@@ -143,7 +143,7 @@ def settle(plans: list[Plan]) -> None:
 
 
 def movable(needed: list[Any], results: list[Any]) -> list[Any]:
-    """The arrays that nobody but tapes looks at, and what their kernels need in between."""
+    """The arrays that only kernels in C use, with the scratch arrays of these kernels."""
     found: dict[int, Any] = {}
     pinned = set(owners_of(results))
     for step in needed:
@@ -172,7 +172,7 @@ def movable(needed: list[Any], results: list[Any]) -> list[Any]:
 
 
 def spans_of(owners: list[Any], segments: list[Any]) -> Any:
-    """The first and the last call that is given each of them, counted over all tapes; -1: none."""
+    """For each array the first and the last kernel call that uses it, over all tapes; -1: none."""
     spans = np.full((len(owners), 2), -1, np.int64)
     table = ranges(owners, [0] * len(owners))
     start = 0
@@ -187,7 +187,7 @@ def spans_of(owners: list[Any], segments: list[Any]) -> Any:
 
 
 def placed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
-    """Places for all: for the large ones the best, for many small ones one behind the other."""
+    """Places in one block: by `packed` for large arrays, by `handed_down` for the others."""
     order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
     count = len([i for i in order[:MOST] if sizes[i] >= LEAST])
     places = [0] * len(sizes)
@@ -201,7 +201,10 @@ def placed(sizes: list[int], spans: Any) -> tuple[list[int], int]:
 
 
 def handed_down(sizes: list[int], spans: Any) -> tuple[list[int], int]:
-    """The same by the order in time alone: each gets the place of one of its size that is dead."""
+    """Places in one block by lifetimes alone, and the room they take.
+
+    Each array takes the place of an array of equal size that is no longer needed, or a new place.
+    """
     sizes = [-(-size // LINE) * LINE for size in sizes]
     places = [0] * len(sizes)
     total = 0
@@ -324,10 +327,10 @@ def gifts(
 
 
 def hand_on(needed: list[Any], kept: list[Any]) -> None:
-    """Have results of ops in Python that only other such ops read go from one to the next.
+    """Pass results from op to op without a copy, where ops in Python make and read them.
 
-    They lie where they were made then, which is where another one was just given up: in the cache.
-    Small ones are better copied to where kernels in C may look for them, if there are such.
+    A result stays where it was allocated, which is memory that was just freed: it is in the cache.
+    With kernels in C, small results are copied to where those kernels expect them.
     """
     in_python = [step for step in needed if is_in_python(step)]
     users: dict[int, list[Any]] = {}

@@ -46,7 +46,7 @@ FAMILIES = TABLES.union(
 
 
 def taped(function: Callable[..., Any], op: Any, tensors: Any, *rest: Any) -> tuple[Any, Any]:
-    """What a function of ops returns, and the kernels that it called; None if Python did more."""
+    """Run a function of ops: its result, and the tape of its kernels (None: Python did more)."""
     home = HOME.get(op.name)
 
     def again() -> list[Any]:
@@ -119,8 +119,11 @@ LARGE_DRAW = 1 << 20  # bytes
 
 
 def taped_draw(run: Callable[[], Any], given: Any, target: Any = None) -> tuple[Any, Any]:
-    """What a function returns that may draw random numbers, and the kernels that it called; None if
-    Python did more. `given` are its arguments, `target` is an array that it overwrites."""
+    """Run a function that may draw random numbers: its result, and the tape of its kernels.
+
+    The tape is None if Python did more. `given` are the function's arguments, `target` is an array
+    that it overwrites.
+    """
     stream = default_generator.stream
     if KERNELS is None:
         return run(), None

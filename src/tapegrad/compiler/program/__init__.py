@@ -1,1 +1,1 @@
-"""What was recorded: the steps of a call, and their replay."""
+"""A recorded call: its steps, and their replay."""

@@ -29,7 +29,7 @@ TOLD = (bool, int, float, complex, str, np.dtype)
 
 @dataclass(frozen=True)
 class Value:
-    """Some memory, as an array looks at it."""
+    """An array of a program: its shape, dtype and strides, and whose memory it is a view of."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -43,7 +43,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Step:
-    """What a replay does: an op, the values that it looks at and those that it fills, by number."""
+    """One step of a replay: its op, and the values that it reads and writes, by number."""
 
     op: str
     reads: tuple[int, ...]
@@ -96,7 +96,7 @@ def row(name: str, value: Any, said: str) -> str:
 
 
 def rows(program: Program, steps: tuple[Step, ...], told: set[int]) -> list[str]:
-    """A line for each step, behind those of the views that it is the first to look at."""
+    """A line for each step, after a line for each view that the step is the first to use."""
     lines: list[str] = []
     before = ""
     for step in steps:
@@ -230,7 +230,7 @@ def spelled(place: Any) -> str:
 
 
 def names_before(recording: Any) -> dict[int, str]:
-    """What was there before a call, by the memory: what the user calls it."""
+    """Names in the user's code for memory that existed before a call, by the id of the memory."""
     known: dict[int, str] = {}
     if recording.guards is not None:
         known = {id(value): name for *_, value, name in reversed(recording.guards.cells)}

@@ -425,7 +425,7 @@ class Recording:
             step.count_writes()
 
     def answer(self, call: Call | None) -> Any:
-        """What the call returns, in new tensors."""
+        """The return value of a replay, made of new tensors."""
         if self.spec is None and self.results[0] is None:
             return None
         copies: dict[int, Any] = {}
@@ -440,7 +440,7 @@ class Recording:
         return made[0] if self.spec is None else pytree.tree_unflatten(made, self.spec)
 
     def fresh(self, result: Any, copies: dict[int, Any]) -> Any:
-        """A result as a new tensor; what was there before is returned as it is."""
+        """A result as a new tensor; a tensor from before the call, or another value, as it is."""
         if type(result) is not Result:
             return now(result)
         gift = self.gifts.get(id(result))
@@ -492,7 +492,7 @@ class Result:
 
 
 def twin(cell: Version) -> Version:
-    """A cell that counts on from what another one has counted."""
+    """A new version cell that goes on counting from where another one is."""
     made = Version()
     made.n, made.inference, made.counts = cell.n, cell.inference, cell.counts
     return made
@@ -529,7 +529,7 @@ class Aliases:
             made[i]._view_of = view
 
     def moved(self, array: Any, copies: dict[int, Any]) -> Any:
-        """An array in the memory of a recorded call, as one in that of these results."""
+        """An array of the recorded call, moved to the same place in the memory of these results."""
         return at_the_same_place(array, self.owner, copies[id(self.owner)])
 
 
@@ -550,7 +550,10 @@ def aliased(results: list[Any], tensors: list[Any]) -> list[list[tuple[int, Resu
 
 
 def as_result(recorder: Recorder, value: Any) -> Any:
-    """What is returned by later calls: new tensors, except for those that were there before."""
+    """How replays return a value: a Result, from which new tensors are made.
+
+    A tensor that existed before the call, and what is no tensor, is returned as it is.
+    """
     if not isinstance(value, TensorBase) or not recorder.is_made(value._array):
         return value
     return Result(value)

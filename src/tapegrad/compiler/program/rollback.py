@@ -129,7 +129,7 @@ class Optimizers:
 
 
 class Rollback:
-    """What a replay changes before the last step that may refuse a value."""
+    """Copies of what a replay changes before the last step that may refuse a value, to undo it."""
 
     def __init__(self, steps: list[Any], needed: list[Any], recorder: Any, draws: bool) -> None:
         places = list(placed(steps, needed))
@@ -173,7 +173,7 @@ class Rollback:
         self.was_drawn = False
 
     def note(self, step: Any, before: Any, found: dict[Any, Any]) -> None:
-        """What one step changes of what was there before the call."""
+        """Note what a step changes of the state that existed before the call."""
         if isinstance(step, BehindStep):
             step.keeps_graph = step.releases
             self.behind.append(step)
@@ -203,7 +203,7 @@ class Rollback:
     def note_old_gradients(
         self, places: list[Any], refusing: dict[int, Place], recorder: Any, found: dict[Any, Any]
     ) -> None:
-        """Gradients of the replay before this one, whose memory is filled anew.
+        """Note gradients that the previous replay left in memory which this one fills anew.
 
         A call that forgets them first, by `zero_grad`, does so before it is refused: it does not
         matter what they were.

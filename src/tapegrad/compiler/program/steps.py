@@ -42,7 +42,7 @@ class Step:
         raise NotImplementedError
 
     def reads(self) -> list[Any]:
-        """The arrays that it looks at."""
+        """The arrays that the step reads."""
         return []
 
     def count_apart(self, is_made: Callable[[Any], bool], leaves: dict[int, Any]) -> None:
@@ -60,7 +60,7 @@ class Step:
 
 
 class GradientVersion:
-    """The version of what is the gradient of a leaf when it is asked for.
+    """A version counter that always counts for the current gradient of a leaf.
 
     Nothing of ours keeps the cell, so it can be seen whether somebody else does.
     """
@@ -312,7 +312,7 @@ class PythonStep(OpStep):
             arrays[i] = new if view is None else view.of(new)
 
     def hand_all_on(self, found: Any) -> None:
-        """`hand_on` for several results; those that no step receives are stored."""
+        """Pass results to the steps that read them, and store those that no step receives."""
         found = [as_array(new) for new in found]
         for new, model in zip(found, self.made, strict=True):
             check_shape(self, model, new)

@@ -33,7 +33,7 @@ class Explanation(str):
         return picture(self.recorded(index), self.compiled.name())
 
     def program(self, index: int = 0) -> Program:
-        """What a recording does, step by step: a string of it is a listing."""
+        """The recorded steps as a `Program`; `str()` of it is a listing."""
         return self.recorded(index).listing.program()
 
     def recorded(self, index: int) -> Any:
@@ -45,7 +45,7 @@ class Explanation(str):
 
 
 def recordings_of(compiled: Compiled) -> list[Recording]:
-    """Those of a function, then those of its pieces, in their order."""
+    """The recordings of a compiled function, then those of its pieces, in order."""
     found = list(compiled.recordings.values())
     for part in callees_of(compiled):
         found += recordings_of(part)

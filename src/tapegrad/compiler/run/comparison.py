@@ -23,6 +23,7 @@ from ...core.op import Op
 from ...core.python_dispatch import Call, OpMode, below_autograd, modes_set_to
 from ...kernels.cpu import KERNELS
 from ...utils import _pytree as pytree
+from ..backward.of_results import closed
 from ..capture.arguments import around, is_array_input, is_tensor
 from ..capture.branches import OtherAnswer
 from ..capture.capture import is_same_result, paired, same_items
@@ -206,7 +207,8 @@ class Comparison:
         if not all([is_tensor(r) and r._wants_grad and r._node is not None for r in results]):
             return "a result"
         ends = [*[self.values[i] for i in outside.doors], *outside.leaves]
-        with AsRecorded(), ending_at(ends), autocast_set_to(None):
+        nodes = [edge[0] for edge in map(edge_of, ends) if edge is not None]
+        with AsRecorded(), closed(nodes), autocast_set_to(None):
             for seeds, expected in self.passes.values():
                 pairs = [(t, g) for t, g in zip(results, seeds, strict=True) if g is not None]
                 gradients = grad(
@@ -224,33 +226,19 @@ class Comparison:
         return ""
 
 
-@contextlib.contextmanager
-def ending_at(tensors: list[Any]) -> Iterator[None]:
-    """In a `with` block, backward passes end at these tensors and call no hook of theirs."""
-    nodes = {id(edge[0]): edge[0] for edge in map(edge_of, tensors) if edge is not None}
-    before = [(node, node._edges, node._hooks) for node in nodes.values()]
-    for node, _, _ in before:
-        node._edges, node._hooks = (), None
-    try:
-        yield
-    finally:
-        for node, edges, hooks in before:
-            node._edges, node._hooks = edges, hooks
-
-
 def is_leaf(t: Any) -> bool:
     return t._node is None or bool(t._node._is_leaf)
 
 
 def expected_of(result: Any) -> Any:
-    """What tells a result of a replay from others, without its memory."""
+    """What a result of a replay is compared by: a fingerprint, which does not keep its memory."""
     if type(result) is Result:
         return Print(result._array), result._wants_grad, counted(result.cell)
     return now(result)
 
 
 def counted(cell: Any) -> tuple[int, bool]:
-    """What can be seen of a version cell: writes, and whether it is an inference tensor's."""
+    """The count of writes in a version cell, and whether it belongs to an inference tensor."""
     return (0, False) if cell is None else (cell.n, cell.inference)
 
 

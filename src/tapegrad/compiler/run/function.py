@@ -44,7 +44,7 @@ from ..capture.arguments import (
     is_tensor,
     signature,
 )
-from ..capture.branches import IN_A_ROW, SOME, OtherAnswer
+from ..capture.branches import IN_A_ROW, MOST_MISSES, OtherAnswer
 from ..capture.capture import FIRST_OP, Seen, differs_when_replayed, why_not, why_not_between
 from ..capture.guards import Guards
 from ..capture.hooks import HOOKS
@@ -67,15 +67,17 @@ MOST_RECORDINGS = 8  # of one function, for as many signatures
 MOST_RESTING = 3  # for one signature: models are trained and evaluated in turn
 REST = 31  # calls, where nothing is recorded: then there may be other arguments
 MOST_TRIES = 4  # to record a call, where other threads may be in the way
-SOME_CHANGES = 3  # of one variable, after which what comes before it is compiled apart
-FEWEST_STEPS = 5  # of a part that is worth its guards
-FEWEST_OPS = 4  # of a function that does nothing else
-FEWEST_OUTSIDE = 5  # of a piece, where a node of the tape comes with each call
-FEWEST_IN_A_ROW = 3  # of a piece whose inputs come from another piece: no more nodes are made
+CHANGES_TO_CUT = 3  # of one variable, after which the function is cut where it is named
+# Recordings of fewer steps or ops are not kept: checking guards takes as long as they save. The
+# numbers are rough: no benchmark of this repository measures where each of them should be.
+FEWEST_STEPS = 5  # of a module in a function that cannot be recorded
+FEWEST_OPS = 4  # of a function that runs nothing but small ops
+FEWEST_OUTSIDE = 5  # of a piece that is differentiated outside: each call makes an autograd node
+FEWEST_IN_A_ROW = 3  # of a piece whose inputs come from another piece: it adds no further node
 MOST_LOOKS = 3  # at calls op by op, after a replay was wrong
 MOST_REFUSALS = 3  # of values in replays that the function itself takes
 FIRST_CALLS = 3  # of a recording, which are no replays
-SOME_CALLS = 64  # from which on comparisons may take a hundredth of the time
+CHEAP_FROM = 64  # calls: later comparisons may take a hundredth of the time
 RARELY = 100  # times as long as a comparison, that replays take in between
 MOST_BETWEEN = 4096  # calls that are not compared with an ordinary one
 LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
@@ -89,7 +91,7 @@ ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
 class Compiled:
-    """A function whose calls are recorded twice, and replayed from the fourth one on."""
+    """A compiled function: a call is recorded, another compared with it, later ones are replays."""
 
     def __init__(
         self, function: Callable[..., Any], fullgraph: bool, check: bool, is_part: bool = False
@@ -320,7 +322,7 @@ class Compiled:
             ):
                 alike.append(known)
                 places.update([i for i, *_ in others])
-        if len(alike) < SOME_CHANGES:
+        if len(alike) < CHANGES_TO_CUT:
             return False
         self.passing |= places
         for known in alike:
@@ -338,7 +340,7 @@ class Compiled:
                 ):
                     places[others[0] - 2] += 1
         place, count = places.most_common(1)[0] if places else (0, 0)
-        if count < SOME_CHANGES or key[0] is not None:
+        if count < CHANGES_TO_CUT or key[0] is not None:
             return ""
         code = getattr(getattr(self.function, "__func__", self.function), "__code__", None)
         first = hasattr(self.function, "__self__")
@@ -384,10 +386,10 @@ class Compiled:
             made.patterns = stale.patterns | stale.outside.patterns
         self.changes += 1
         self.changed[changed] += 1
-        if self.changed[changed] >= SOME_CHANGES:
+        if self.changed[changed] >= CHANGES_TO_CUT:
             if self.cut_at([], name_of(changed)):  # from the next call on
                 self.cut_because = f"{changed}, which changes between calls"
-        moves = self.changed[MOVED] >= SOME_CHANGES and not stale.replays
+        moves = self.changed[MOVED] >= CHANGES_TO_CUT and not stale.replays
         if moves:
             made.fail("tensors get other memory in each call")
         elif self.changes > 4 * MOST_RECORDINGS:
@@ -410,19 +412,19 @@ class Compiled:
     def missed(self, recording: Recording) -> None:
         recording.missed += 1
         recording.in_a_row += 1
-        if recording.missed > SOME and recording.missed > recording.replays / 4:
+        if recording.missed > MOST_MISSES and recording.missed > recording.replays / 4:
             self.last = None
             where, place = recording.decided.where, recording.decided.place
             guards = recording.guards
             if guards is not None and not self.fullgraph:
-                self.take_apart(recording, guards, [place], "")
+                self.take_apart(recording, guards, [place])
                 self.refuse(recording, "what it does depends on a value", where)
         elif recording.in_a_row >= IN_A_ROW:
             self.last = None
             self.again(recording, "what a value decides").calls = 1
 
     def name(self) -> str:
-        """What the function is called; a module, by its class."""
+        """The qualified name of the function; of a module, the name of its class."""
         owner = getattr(self.function, "__self__", None)
         if owner is not None and self.function == getattr(owner, "_call_impl", None):
             return type(owner).__name__
@@ -630,7 +632,7 @@ class Compiled:
         recording.last_right = recording.replays
         calls = recording.replays + FIRST_CALLS
         interval = min(calls, MOST_BETWEEN)
-        if calls >= SOME_CALLS and sum(recording.times) > 0:
+        if calls >= CHEAP_FROM and sum(recording.times) > 0:
             interval = max(interval, int(RARELY * seconds / sum(recording.times)))
         recording.next_check = recording.replays + interval - 1
 
@@ -720,15 +722,13 @@ class Compiled:
                 places = seen.noticing.places_of(name)  # in functions that this one calls
             if reason.startswith("it returns ") and not places and not self.is_piece:
                 places, where = returned_at(body_of(self.function))
-            self.take_apart(recording, seen.guards, places, "")
+            self.take_apart(recording, seen.guards, places)
             self.refuse(recording, reason, where)
         return seen
 
-    def take_apart(
-        self, recording: Recording, guards: Guards, places: list[Place], name: str
-    ) -> None:
+    def take_apart(self, recording: Recording, guards: Guards, places: list[Place]) -> None:
         """Compile the parts of a function that cannot be recorded as a whole."""
-        if not self.cut_at(places, name):
+        if not self.cut_at(places, ""):
             recording.parts = self.parts_in(guards)
 
     def cut_at(self, places: list[Place], name: str) -> bool:
