@@ -25,6 +25,8 @@ class InOrder:
     def __call__(self, *args: Any) -> Any:
         made = self.reference(*args)
         if type(made) is ndarray and made.ndim > 1:
+            if decides(args[self.leading], made):
+                return made
             for x in args:
                 if type(x) is ndarray and not x.flags.c_contiguous:
                     return self.laid_out(made, args)
@@ -38,6 +40,17 @@ class InOrder:
         if turned.flags.c_contiguous:
             return made
         return np.ascontiguousarray(turned).transpose(np.argsort(axes))
+
+
+def decides(first: Any, made: Any) -> bool:
+    """Whether a result in C order is laid out as the first operand, which then decides alone."""
+    return (
+        type(first) is ndarray
+        and first.flags.c_contiguous
+        and made.flags.c_contiguous
+        and first.shape == made.shape
+        and 1 not in made.shape
+    )
 
 
 @functools.lru_cache(1024)
