@@ -145,11 +145,12 @@ def test_a_fork_waits_for_imports_of_other_threads(late: float) -> None:
     assert (done.stdout, done.returncode) == ("b'well'", 0), done.stderr
 
 
-def test_a_fork_in_an_import_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", ["tapegrad.of_this_thread", "logging"])
+def test_a_fork_in_an_import_does_not_wait(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that forks is itself importing: only imports of other threads are waited for."""
     bootstrap = sys.modules["_frozen_importlib"]
-    lock = bootstrap._ModuleLock("tapegrad.of_this_thread")  # type: ignore[attr-defined]
-    known = {"tapegrad.of_this_thread": lambda: lock}
+    lock = bootstrap._ModuleLock(module)  # type: ignore[attr-defined]
+    known = {module: lambda: lock}
     monkeypatch.setattr(bootstrap, "_module_locks", known)
     with_others = []
     for owner in (threading.get_ident(), None, threading.get_ident() + 1):

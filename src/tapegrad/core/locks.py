@@ -18,7 +18,9 @@ import weakref
 from typing import Any
 
 KNOWN: weakref.WeakSet[Any] = weakref.WeakSet()
-IMPORTED_LATE = ("tapegrad", "numpy", "ml_dtypes")  # packages that the library imports when used
+# Packages that the library imports when used. `logging` adds hooks to forks while it is imported:
+# in the middle of a fork, the second of a pair would run without the first, and complain.
+IMPORTED_LATE = ("tapegrad", "numpy", "ml_dtypes", "logging")
 LONGEST_WAIT = 10.0  # seconds; an import that takes longer may itself be waiting for this thread
 
 
