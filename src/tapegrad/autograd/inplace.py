@@ -267,7 +267,7 @@ def store_in_turn(destination: Any, out: Any, op: Op, arrays: list[Any], attrs: 
         changed = out != destination
         destination[changed] = out[changed]
         return
-    if op.name in TRIANGLES and type(destination) is ndarray:
+    if op.name in ONLY_ZEROS and type(destination) is ndarray:
         kept = run_kernel(op, [np.ones(destination.shape, bool)], attrs)
         destination[~kept] = np.zeros((), destination.dtype)
         return
@@ -444,7 +444,7 @@ EXPANDED = {
 }
 
 
-TRIANGLES = ("tril", "triu")
+ONLY_ZEROS: set[str] = set()  # ops that write nothing else in place, in any order; they add theirs
 
 
 def overlapping() -> RuntimeError:
@@ -463,9 +463,9 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
         if name in EXPANDED and not lazy_conj.has(destination):
             warn(EXPANDED[name], UserWarning)
             return
-        if name in TRIANGLES and type(destination) is ndarray:
+        if name in ONLY_ZEROS and type(destination) is ndarray:
             if destination.ndim <= 3 or not shares_itself(destination[0]):
-                return  # only zeros are written
+                return
         raise overlapping()
     if name.endswith("fill_tensor"):
         return  # the value is read before anything is written
