@@ -10,6 +10,7 @@ was importing stays held in the child, which would wait for ever when it needs t
 
 from __future__ import annotations
 
+import logging  # noqa: F401  # it adds hooks to forks, which must not happen in the middle of one
 import os
 import sys
 import threading
@@ -18,9 +19,7 @@ import weakref
 from typing import Any
 
 KNOWN: weakref.WeakSet[Any] = weakref.WeakSet()
-# Packages that the library imports when used. `logging` adds hooks to forks while it is imported:
-# in the middle of a fork, the second of a pair would run without the first, and complain.
-IMPORTED_LATE = ("tapegrad", "numpy", "ml_dtypes", "logging")
+IMPORTED_LATE = ("tapegrad", "numpy", "ml_dtypes")  # packages that the library imports when used
 LONGEST_WAIT = 10.0  # seconds; an import that takes longer may itself be waiting for this thread
 
 
