@@ -390,3 +390,37 @@ def test_kron_of_a_turned_and_a_straight_matrix():
     a, b = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0.0, 1.0], [1.0, 0.0]])
     same(torch.kron(a.t(), b), torch.kron(a.t().contiguous(), b).tolist())
     assert torch.kron(a.t(), b.t()).stride() == (1, 4)
+
+
+def test_triangles_of_overlapping_memory_in_place():
+    row = torch.tensor([1.0, 2.0, 3.0])
+    same(row.clone().expand(3, 3).tril_(), [[1.0, 0.0, 0.0]] * 3)
+    same(row.clone().expand(3, 3).triu_(), [[0.0, 0.0, 3.0]] * 3)
+    same(torch.ones(3, 1).expand(3, 3).tril_(), [[0.0] * 3, [0.0] * 3, [1.0] * 3])
+    windows = torch.ones(6).as_strided((3, 3), (1, 1))
+    same(windows.tril_(), [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    with pytest.raises(RuntimeError, match="more than one element"):
+        torch.ones(2, 2).as_strided((3, 2, 2, 2), (0, 0, 2, 1)).tril_()
+
+
+@pytest.mark.parametrize("alpha", [inf, -inf, nan])
+def test_elu_with_an_infinite_slope(alpha):
+    x = torch.tensor([-3.0, 0.0, 2.0])
+    same(torch.nn.functional.elu(x, alpha), [-alpha, 0.0, 2.0])
+    if alpha == inf:
+        same(torch.nn.functional.celu(x, alpha), [nan, 0.0, 2.0])
+
+
+def test_alpha_by_position_beside_numbers():
+    x = torch.tensor([1.0, 2.0])
+    for found in (torch.subtract(x, 2, 3), x.sub(2, 3), torch.sub(x, torch.tensor(2), 3)):
+        same(found, [-5.0, -4.0])
+    same(torch.add(x, 2, 3), [7.0, 8.0])
+    same(x.subtract_(2, 3), [-5.0, -4.0])
+
+
+def test_numbers_of_numpy_as_eps():
+    x = torch.tensor([[[0.0, 2.0]]])
+    for eps in (np.int64(3), np.float32(3), torch.tensor(3)):
+        same(torch.nn.InstanceNorm1d(1, eps=eps)(x), [[[-0.5, 0.5]]])
+        same(torch.nn.GroupNorm(1, 1, eps=eps)(x), [[[-0.5, 0.5]]])

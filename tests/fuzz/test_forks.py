@@ -158,6 +158,12 @@ def test_a_fork_in_an_import_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> N
     assert with_others == [False, False, True]
 
 
+def test_no_thread_is_the_first_to_import_logging() -> None:
+    """In the middle of a fork, the second of the hooks that it adds would run without the first."""
+    code = "import sys, tapegrad; sys.exit('logging' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
 def run(count: int, seed: int) -> None:
     done = subprocess.run(
         [sys.executable, str(TOOL), str(count), str(seed)], capture_output=True, text=True

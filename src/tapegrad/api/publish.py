@@ -30,7 +30,7 @@ from ..errors import (
     of_tensors,
 )
 from ..ops import ON_DEMAND, files_of, load
-from ..ops.block.checks import invalid_call
+from ..ops.block.checks import invalid_call, is_number
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
@@ -284,6 +284,12 @@ def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> An
     names = [p.name for p in known if p.kind is inspect.Parameter.KEYWORD_ONLY]
     if not names or not {"alpha", "beta", "value"}.issuperset(names):
         return None
+    if names == ["alpha"] and len(args) == 3 and not kwargs:
+        input, other, alpha = args  # `sub(input, 2, alpha)`, which is not deprecated
+        if isinstance(input, TensorBase) and is_scalar(other) and is_scalar(alpha):
+            return (input, other), {"alpha": alpha}
+    if api.spoken.startswith("subtract"):
+        return None  # it has no old form
     tensors = [a for a in args if isinstance(a, TensorBase)]
     numbers = [a for a in args if isinstance(a, (int, float, complex))]
     if len(tensors) != len(known) - len(names) or len(tensors) + len(numbers) < len(args):
@@ -310,6 +316,13 @@ def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> An
             UserWarning,
         )
     return tensors, {**kwargs, **dict(zip(given, numbers, strict=True))}
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether PyTorch takes a value for a number: a 0-d tensor is one too."""
+    if isinstance(value, TensorBase):
+        return not value._array.ndim and not value._wants_grad
+    return is_number(value)
 
 
 OLD_FORMS_MET: list[str] = []  # PyTorch warns of the first one in a process

@@ -47,6 +47,8 @@ def write(
 ) -> Any:
     """Run `op` with its result written into its first tensor: the in-place form of any op."""
     target = tensors[0]
+    if len(tensors) == 2 and type(tensors[1]) is int and not -LARGE <= tensors[1] < LARGE:
+        dtypes.scalar_dtype(tensors[1])  # refuses what no integer dtype holds
     if not (STATE.modes_on or BATCHES or TANGENTS or watch):
         if write_plain(op, target, tensors, attrs, True):
             return target
@@ -265,6 +267,10 @@ def store_in_turn(destination: Any, out: Any, op: Op, arrays: list[Any], attrs: 
         changed = out != destination
         destination[changed] = out[changed]
         return
+    if op.name in ONLY_ZEROS and type(destination) is ndarray:
+        kept = run_kernel(op, [np.ones(destination.shape, bool)], attrs)
+        destination[~kept] = np.zeros((), destination.dtype)
+        return
     inner_last = sorted(range(destination.ndim), key=lambda i: (-destination.strides[i], i))
     shape = destination.shape
     if op.elementwise:
@@ -430,11 +436,23 @@ def prefer_misfit(op: Op, arrays: list[Any], destination: Any) -> None:
     check_fits(op, np.broadcast_to(np.empty((), dtype), np.broadcast_shapes(*shapes)), destination)
 
 
+LARGE = 1 << 63
 EXPANDED = {
     name: f"Use of {name}_ on expanded tensors is deprecated. Please clone() the tensor before "
     f"performing this operation. This also applies to advanced indexing e.g. tensor[{what}"
     for name, what in (("index_put", "indices] = tensor"), ("masked_fill", "mask] = scalar"))
 }
+
+
+ONLY_ZEROS: set[str] = set()  # ops that write nothing else in place, in any order; they add theirs
+
+
+def overlapping() -> RuntimeError:
+    """For writing to a tensor several elements of which are one place in memory."""
+    return RuntimeError(
+        "unsupported operation: more than one element of the written-to tensor refers to a "
+        "single memory location. Please clone() the tensor before performing the operation."
+    )
 
 
 def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
@@ -445,10 +463,10 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
         if name in EXPANDED and not lazy_conj.has(destination):
             warn(EXPANDED[name], UserWarning)
             return
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a "
-            "single memory location. Please clone() the tensor before performing the operation."
-        )
+        if name in ONLY_ZEROS and type(destination) is ndarray:
+            if destination.ndim <= 3 or not shares_itself(destination[0]):
+                return
+        raise overlapping()
     if name.endswith("fill_tensor"):
         return  # the value is read before anything is written
     if STATE.bits_type is not None and name == "copy":  # other ops read copies of such values

@@ -10,6 +10,7 @@ was importing stays held in the child, which would wait for ever when it needs t
 
 from __future__ import annotations
 
+import logging  # noqa: F401  # it adds hooks to forks, which must not happen in the middle of one
 import os
 import sys
 import threading

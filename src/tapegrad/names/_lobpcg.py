@@ -38,13 +38,13 @@ def lobpcg(
     if isinstance(k, tg.Tensor):
         k = int(k)
     if A.ndim < 2:
-        raise RuntimeError(f"lobpcg(): A must be a matrix, got shape {A.shape}")
+        raise IndexError(f"lobpcg(): A must be a matrix, got shape {A.shape}")
+    if A.shape[-2] != A.shape[-1]:
+        raise AssertionError(f"A must be square, got shape {A.shape}")
     for name, each in (("B", B), ("X", X), ("iK", iK)):
         if each is not None and each.requires_grad in (True, False):
             if each.shape[-2:-1] != A.shape[-1:]:
                 raise RuntimeError(f"lobpcg(): {name} has shape {each.shape}, A has {A.shape}")
-    if A.shape[-2] != A.shape[-1]:
-        raise AssertionError(f"A must be square, got shape {A.shape}")
     k = (1 if X is None else X.shape[-1]) if k is None else k
     size = A.shape[-1]
     if size < 3 * k:

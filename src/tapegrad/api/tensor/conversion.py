@@ -488,7 +488,7 @@ for _name, _dtype in {
 
 
 @api(function=False)
-def cpu(self: Any, memory_format: Any = preserve_format) -> Any:
+def cpu(self: Any, *, memory_format: Any = preserve_format) -> Any:
     """cpu() -> Tensor: on the CPU; itself if it is there already.
 
     >>> a = tensor([1])

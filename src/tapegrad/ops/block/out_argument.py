@@ -133,6 +133,9 @@ def write_or_compute(
     """Call a function that has an in-place form: its last op writes into `out`, if it can."""
 
     def run(op: Any, tensors: Any, attrs: Any = (), watch: Any = ()) -> Any:
+        for t in tensors:
+            if type(t) is int:
+                dtypes.scalar_dtype(t)  # refuses what no integer dtype holds
         if not watch and write_plain(op, out, tensors, attrs, True, name):
             return WRITTEN
         return apply(op, tensors, attrs, watch)

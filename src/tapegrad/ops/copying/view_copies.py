@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
+from ...autograd.inplace import overlapping
 from ...core.arguments import wrap_dim
 from ...core.op import REGISTRY
 from ...core.strides import strides_of
@@ -463,4 +464,6 @@ class AsStridedScatter(Block):
             return out
         where = geometry(input, size, stride, storage_offset)
         check_part("as_strided_scatter", src, where[1])
+        if src.numel() and any([s == 0 and n > 1 for n, s in zip(where[1], where[2], strict=True)]):
+            raise overlapping()
         return apply(AsStridedScatter, (input, src), where)

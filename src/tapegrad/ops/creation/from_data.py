@@ -177,8 +177,8 @@ def new_tensor(
 
 
 @api(method=False, direct=True, follows=True)
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
-    """as_tensor(data, dtype=None) -> Tensor: `data` as a tensor, shared where it can be.
+def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """as_tensor(data, *, dtype=None) -> Tensor: `data` as a tensor, shared where it can be.
 
     >>> a = tensor([1.0])
     >>> as_tensor(a) is a

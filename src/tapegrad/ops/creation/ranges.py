@@ -182,8 +182,8 @@ def steps_from(start: float, step: float, count: int, dtype: Any) -> Any:
 
 @api(name="range", method=False)
 def range_(
-    start: Any = 0,
-    end: Any = None,
+    start: Any,
+    end: Any,
     step: Any = 1,
     *,
     out: Any = None,
@@ -192,7 +192,7 @@ def range_(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Any:
-    """range(start=0, end, step=1, *, dtype=None) -> Tensor: a range with its end (deprecated).
+    """range(start, end, step=1, *, dtype=None) -> Tensor: a range with its end (deprecated).
 
     >>> range(0, 2)
     tensor([0., 1., 2.])
@@ -203,8 +203,11 @@ def range_(
         "values in [start, end).",
         UserWarning,
     )
-    if end is None:
-        start, end = 0, start
+    for position, (name, value) in enumerate((("start", start), ("end", end)), 1):
+        if value is None:
+            raise TypeError(
+                f"range(): argument '{name}' (position {position}) must be Number, not NoneType"
+            )
     check_range(start, end, step)
     target = np_dtype(dtype, "range") or dtypes.default_np()
     checked_device(device, "range")

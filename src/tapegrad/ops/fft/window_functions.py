@@ -49,7 +49,8 @@ class Form:
     def ones(self) -> Any:
         """All ones: what windows of at most one element are."""
         checked_device(self.device, "ones")
-        return creation.made(np.ones(self.length, self.dtype.np), self.requires_grad)
+        length = int(self.length) if isinstance(self.length, bool) else self.length
+        return creation.made(np.ones(length, self.dtype.np), self.requires_grad)
 
     def ramp(self, start: Any, end: Any) -> Any:
         """Evenly spaced points, both ends in."""

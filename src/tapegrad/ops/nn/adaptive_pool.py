@@ -474,11 +474,22 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
     return found if return_indices else found[0]
 
 
+@api(name="adaptive_max_pool1d", method=False, samples=CASES_1D)
+def max_pool_1d_pair(input: Any, output_size: Any) -> Any:
+    """adaptive_max_pool1d(input, output_size) -> (Tensor, LongTensor): window maxima and where they
+    are.
+
+    >>> adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0, 6.0]]), 2)
+    (tensor([[3., 6.]]), tensor([[1, 3]]))
+    """
+    return max_pool_1d(input, output_size)
+
+
 @api(
     name="nn.functional.adaptive_max_pool1d_with_indices",
-    aliases=("adaptive_max_pool1d",),
     method=False,
     samples=CASES_1D,
+    python=True,
 )
 def adaptive_max_pool1d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False

@@ -15,6 +15,7 @@ from ...core.transforms.batched import is_batched
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
 from ..block.batching import lift
+from ..block.checks import as_float
 from ..block.samples import Draw
 from ..shape.copying import fresh
 from .group_norm import channels_as_samples, grouped, joined, samples_as_channels
@@ -337,12 +338,9 @@ def check_size(name: str, parameter: Any, features: int) -> None:
 
 
 def check_number(name: str, argument: str, position: int, value: Any) -> float:
-    if not isinstance(value, (int, float)):
-        raise TypeError(
-            f"{name}(): argument '{argument}' (position {position}) must be float, "
-            f"not {type(value).__name__}"
-        )
-    return float(value)
+    if type(value) is float or type(value) is int:
+        return float(value)
+    return as_float(name, argument, position, value)
 
 
 def normalized(

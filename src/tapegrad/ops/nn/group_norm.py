@@ -11,6 +11,7 @@ from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift
+from ..block.checks import as_float
 from ..block.samples import Draw
 from ..shape.copying import fresh
 from ..shape.views import as_int
@@ -293,9 +294,7 @@ def group_norm_of(input: Any, num_groups: Any, weight: Any, bias: Any, eps: floa
     if not isinstance(input, TensorBase):
         raise must_be_tensor("group_norm", "input", 1, input)
     groups = as_int("group_norm", "num_groups", 2, num_groups)
-    if not isinstance(eps, (int, float, TensorBase)):
-        kind = type(eps).__name__
-        raise TypeError(f"group_norm(): argument 'eps' (position 5) must be float, not {kind}")
+    eps = as_float("group_norm", "eps", 5, eps)
     x = input._array
     if x.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {x.ndim}")

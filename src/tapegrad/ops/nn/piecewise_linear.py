@@ -13,10 +13,10 @@ from ...core.base import TensorBase
 from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ..block import Block, Case, api, apply, op
-from ..block.checks import OUT_FOUND, as_scalar, as_stored, not_implemented
+from ..block.checks import OUT_FOUND, as_scalar, as_stored, not_implemented, refuse_overflow
 from ..block.samples import Draw, unary_cases
 from ..pointwise.branchless import keep, pick
-from .smooth_activations import Activation, Slope, logistic, number_of, real
+from .smooth_activations import Activation, Slope, fits_kernel, logistic, number_of, real
 
 # ruff: noqa: N805
 
@@ -43,6 +43,12 @@ def limits(input: Any, low: Any, high: Any) -> tuple[Any, Any]:
     if kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
     return as_scalar(input.dtype, low), as_scalar(input.dtype, high)
+
+
+def refuse_infinite(input: Any, *numbers: Any) -> None:
+    """Refuse numbers that the dtype of `input` cannot hold."""
+    if isinstance(input, TensorBase) and input._array.dtype.kind in "fViu":
+        refuse_overflow(numbers, input)
 
 
 @op
@@ -90,6 +96,7 @@ def hardtanh(input: Any, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool 
         raise ValueError("min_val cannot be greater than max_val")
     name = "hardtanh_" if inplace else "hardtanh"
     attrs = (number_of(name, "min_val", 2, min_val), number_of(name, "max_val", 3, max_val))
+    refuse_infinite(input, *attrs)
     return (write if inplace else apply)(Hardtanh, (input,), attrs)
 
 
@@ -295,7 +302,9 @@ def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
     >>> hardshrink(tensor([-2.0, 0.3, 0.6]))
     tensor([-2.0000,  0.0000,  0.6000])
     """
-    return apply(Hardshrink, (input,), (number_of("hardshrink", "lambd", 2, lambd),))
+    width = number_of("hardshrink", "lambd", 2, lambd)
+    refuse_infinite(input, width)
+    return apply(Hardshrink, (input,), (width,))
 
 
 @api(
@@ -403,8 +412,13 @@ class ThresholdBackward(Corners):
 THRESHOLD_CASES = [Case(Draw(3, 4), 0.1, 5.0), Case(Draw(3, 2, layout="T"), -0.5, -0.2)]
 
 
-def threshold_attributes(function: str, threshold: Any, value: Any) -> tuple[Any, Any]:
-    return number_of(function, "threshold", 2, threshold), number_of(function, "value", 3, value)
+def threshold_attributes(function: str, input: Any, threshold: Any, value: Any) -> tuple[Any, Any]:
+    """The threshold and the value, as numbers that the kernel holds."""
+    given = number_of(function, "threshold", 2, threshold), number_of(function, "value", 3, value)
+    if isinstance(input, TensorBase) and input._array.dtype.kind in "iu":
+        refuse_overflow(given, input)
+    fits_kernel(input, *given)
+    return given
 
 
 @api(method=False, samples=THRESHOLD_CASES)
@@ -414,7 +428,8 @@ def threshold(input: Any, threshold: Any, value: Any) -> Any:
     >>> torch.threshold(tensor([0.5, 2.0]), 1.0, -1.0)
     tensor([-1.,  2.])
     """
-    return apply(Threshold, (input,), threshold_attributes("threshold", threshold, value))
+    attrs = threshold_attributes("threshold", input, threshold, value)
+    return apply(Threshold, (input,), attrs)
 
 
 @api(method=False)
@@ -424,7 +439,8 @@ def threshold_(input: Any, threshold: Any, value: Any) -> Any:
     >>> torch.threshold_(tensor([0.5, 2.0]), 1.0, -1.0)
     tensor([-1.,  2.])
     """
-    return write(ThresholdWrite, (input,), threshold_attributes("threshold_", threshold, value))
+    attrs = threshold_attributes("threshold_", input, threshold, value)
+    return write(ThresholdWrite, (input,), attrs)
 
 
 @api(name="nn.functional.threshold", method=False, samples=THRESHOLD_CASES)
@@ -436,7 +452,8 @@ def functional_threshold(input: Any, threshold: Any, value: Any, inplace: bool =
     """
     if inplace:
         return threshold_(input, threshold, value)
-    return apply(Threshold, (input,), threshold_attributes("threshold", threshold, value))
+    attrs = threshold_attributes("threshold", input, threshold, value)
+    return apply(Threshold, (input,), attrs)
 
 
 @api(name="nn.functional.threshold_", method=False)

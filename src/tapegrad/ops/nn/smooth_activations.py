@@ -88,6 +88,11 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 def elu_values(xp: Any, input: Any, alpha: float, scale: float, input_scale: float) -> Any:
     x = real(input, "elu_cpu")
+    if not (
+        math.isfinite(alpha) and math.isfinite(input_scale)
+    ):  # times the zero above, it would be NaN
+        bent = xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
+        return cast_value(pick(xp, x < 0, bent, x * scale), input.dtype)
     # One of the two parts is zero, and exactly so.
     bent = xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
     return cast_value(xp.maximum(x, 0) * scale + bent, input.dtype)
@@ -218,11 +223,13 @@ def elu_(input: Any, alpha: Any = 1.0) -> Any:
     return elu(input, alpha, True)
 
 
-def celu_attributes(alpha: Any, function: str) -> tuple[Any, ...]:
+def celu_attributes(input: Any, alpha: Any, function: str) -> tuple[Any, ...]:
     value = number_of(function, "alpha", 2, alpha)
     if value == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return value, 1.0, 1.0 / value
+    inverse = 1.0 / value
+    fits_kernel(input, value, inverse)
+    return value, 1.0, inverse
 
 
 @api(method=False, samples=[Case(Draw(3, 4)), Case(Draw(3, 2, layout="T"), 0.7), Case(Draw())])
@@ -232,7 +239,7 @@ def celu(input: Any, alpha: Any = 1.0) -> Any:
     >>> celu(tensor([-1.0, 2.0]), 2.0)
     tensor([-0.7869,  2.0000])
     """
-    return apply(Celu, (input,), celu_attributes(alpha, "celu"))
+    return apply(Celu, (input,), celu_attributes(input, alpha, "celu"))
 
 
 @api(method=False)
@@ -242,7 +249,7 @@ def celu_(input: Any, alpha: Any = 1.0) -> Any:
     >>> celu_(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    return write(CeluWrite, (input,), celu_attributes(alpha, "celu_"))
+    return write(CeluWrite, (input,), celu_attributes(input, alpha, "celu_"))
 
 
 @api(name="nn.functional.celu", method=False, samples=[Case(Draw(3, 4)), Case(Draw(3), 0.7)])

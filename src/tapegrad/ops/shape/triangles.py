@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...autograd.inplace import ONLY_ZEROS
 from ...core.base import wrap
 from ...core.dispatch import apply
 from ...core.warned import warn
@@ -78,6 +79,9 @@ class Triu(Triangle):
     def call(input, diagonal=0, run=apply):
         check_matrix("triu", input)
         return run(Triu, (input,), (near_diagonal(diagonal),))
+
+
+ONLY_ZEROS.update((Tril.name, Triu.name))
 
 
 def near_diagonal(diagonal: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
+from ...core.arguments import is_index
 from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import to_host
@@ -14,8 +15,10 @@ from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import physical_array
 from ...core.warned import warn
 from ..block import APIS, Case, api
+from ..block.checks import kind_of
 from ..block.samples import Draw, Index
 from ..linalg.matrices import tensor_array
+from ..shape.views import as_int
 
 
 @looks_at_values
@@ -80,6 +83,10 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
             [-1.,  1.]])
     """
     array = tensor_array("cov", "input", 1, input)
+    if not is_index(correction):
+        kind = kind_of(correction)
+        raise TypeError(f"cov(): argument 'correction' must be int, not {kind}")
+    correction = as_int("cov", "correction", 2, correction)
     if array.ndim > 2:
         raise RuntimeError(
             "cov(): expected input to have two or fewer dimensions but got an input with "
