@@ -455,7 +455,8 @@ class Nonzero(Block):
     out_dtype="nonzero: Expected out tensor to have scalar type Long but got scalar type{got}",
 )
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """nonzero(input, *, as_tuple=False) -> Tensor or tuple: coordinates of nonzero elements.
+    """nonzero(input, *, as_tuple=False) -> Tensor or tuple: the indices of the nonzero elements,
+    one row for each.
 
     >>> nonzero(tensor([0, 3, 0, 4]))
     tensor([[1],

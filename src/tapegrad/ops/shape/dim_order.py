@@ -39,7 +39,7 @@ class Transposing(ViewOp):
 
 @op
 class Transpose(Transposing):
-    """transpose(input, dim0, dim1) -> Tensor: two dimensions swapped.
+    """transpose(input, dim0, dim1) -> Tensor: a view with two dimensions swapped.
 
     >>> zeros(2, 3, 4).transpose(0, 2).shape
     torch.Size([4, 3, 2])
