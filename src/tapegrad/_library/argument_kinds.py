@@ -222,8 +222,6 @@ def signatures(matches: list[Matched]) -> list[str]:
     return [f"({text})" for text in found]
 
 
-# PyTorch has further, deprecated signatures of these, which its messages do not show.
-DEPRECATED = {"add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "sub"}
 # A number is taken for a tensor here: the overload for it is no signature of its own.
 NUMBER_IS_TENSOR = {"add.Scalar", "sub.Scalar", "mul.Scalar", "div.Scalar"}
 IN_PYTHON = {"ScalarType": "torch.dtype", "Layout": "torch.layout", "Device": "torch.device"}
@@ -244,7 +242,7 @@ def no_overload(
             hidden |= not words[0].startswith("Tensor") or schema.overload_name == "dtype"
         if not hidden:
             schemas.append(schema)
-    if len(schemas) + (plain in DEPRECATED) < 2:
+    if len(schemas) < 2 and not any([has_deprecated_form(s) for s in schemas]):
         return None
     schemas.sort(key=tensors_first)
     texts = [signature(schema, method) for schema in schemas]
@@ -255,6 +253,16 @@ def no_overload(
         f"{spoken}() received an invalid combination of arguments - got ({', '.join(kinds)}), "
         f"but expected {expected}"
     )
+
+
+def has_deprecated_form(schema: FunctionSchema) -> bool:
+    """Whether PyTorch also takes a factor first, as in `add(input, alpha, other)`.
+
+    So with the functions of tensors that have a factor as keyword; messages do not show the form.
+    """
+    factors = [a for a in schema.arguments if a.kwarg_only and a.words == "Scalar"]
+    places = [a.words[:6] == "Tensor" for a in schema.arguments if not a.kwarg_only]
+    return all(places) and any([a.default_text == "1" for a in factors])
 
 
 def tensors_first(schema: FunctionSchema) -> tuple[list[bool], int]:
