@@ -599,6 +599,16 @@ def test_check_names_packages_that_are_not_installed(
     assert json.loads(check.to_json(found))["uninstalled"][0]["uses"][0]["line"] == 1
 
 
+def test_packages_that_would_bring_pytorch_are_installed_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remarks, "is_not_installed", lambda module, file: module != "torch")
+    write(tmp_path, "train.py", "import torch, torchvision, einops\n")
+    text = check.to_text(check.check_files([str(tmp_path / "train.py")]))
+    assert "torchvision: pip install --no-deps torchvision==0.28.0" in text
+    assert "einops: pip install einops" in text
+
+
 def test_what_is_remarked_on_is_there() -> None:
     assert [name for name in remarks.IDLE if check.missing_part(name) is not None] == []
     assert "torchvision" not in remarks.NEED_PYTORCH  # whose ops are answered

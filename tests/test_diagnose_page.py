@@ -251,6 +251,21 @@ def test_a_loop_without_modules_is_folded(browser: Browser) -> None:
 
 
 @needs_browser
+def test_text_and_page_count_alike(browser: Browser) -> None:
+    """An input without gradient is drawn, and counted in neither."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 30), torch.nn.Tanh(), torch.nn.Linear(30, 1))
+    x = torch.ones(20, 4)
+    loss = model(x).square().mean()
+    found = diagnose.graph(loss)
+    assert any(node["kind"] == "input" for node in found.nodes)
+    counts = "11 nodes, 4 leaves, 2.7 KiB saved for backward"
+    assert found.text().splitlines()[0] == f"loss: {counts}"
+    assert repr(found) == "<Graph loss: 11 nodes>"
+    show(browser, found.data)
+    assert browser.js("document.getElementById('counts').textContent") == "11 nodes, 2.7 KiB saved"
+
+
+@needs_browser
 def test_each_call_of_a_module_is_a_group(browser: Browser) -> None:
     show(browser, recurrent(3))
     assert browser.js("tapegrad.page.picture.items.length") == 11
@@ -336,7 +351,7 @@ def test_a_click_tells_everything_about_a_node(browser: Browser) -> None:
     for part in (
         "AddmmBackward0", "operation", "scores", "[32, 64]", "float32", "model.fc3",
         "Linear(in_features=64)", "train.py:13", "scores = self.fc3(h)",
-        "d(b + x @ w.T)/dx = g @ w", "8 KiB", "self", "-1.25", "Infinity", "0.015625", "beta",
+        "d(b + x @ w.T)/dx = g @ w", "8.0 KiB", "self", "-1.25", "Infinity", "0.015625", "beta",
         "TBackward0", "LogSoftmaxBackward0",
     ):  # fmt: skip
         assert part in text, part

@@ -801,6 +801,32 @@ def missing_and_surplus_arguments(torch, log):
 
 
 @program
+def missing_arguments_of_several_signatures(torch, log):
+    a, index, mask = torch.ones(2, 3), torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3) > 0
+    given = {"a": (a,), "mask": (mask,), "0": (0,), "": (), "0, index": (0, index), "aa": (a, a)}
+    calls = {
+        "add_ sub_ div where addmm masked_fill masked_fill_ narrow scatter pow lerp eq": ("",),
+        "index_fill movedim fill_ swapaxes swapdims transpose": ("",),
+        "masked_fill where": ("mask",),
+        "narrow scatter index_fill swapaxes swapdims": ("0",),
+        "scatter scatter_": ("0, index",),
+        "addmm addcmul addcdiv addmv addr baddbmm addbmm lerp": ("a",),
+    }
+    for names, kinds in calls.items():
+        for name in names.split():
+            for kind in kinds:
+                log.raises(lambda n=name, k=kind: getattr(a, n)(*given[k]))
+    log.raises(lambda: a.where(mask, a, a))
+    log.raises(lambda: torch.where())
+    log.raises(lambda: torch.where(mask, a))
+    log.raises(lambda: torch.narrow(a, 0, 0))
+    for name in "add sub mul div mm bmm addmm addcmul swapaxes sum mean sort clamp".split():
+        log.raises(lambda n=name: getattr(torch, n)())
+    for name in "add sub mul div mm bmm addmm pow eq masked_fill scatter swapaxes".split():
+        log.raises(lambda n=name: getattr(torch, n)(a))
+
+
+@program
 def arguments_of_the_wrong_kind(torch, log):
     F = torch.nn.functional
     a = torch.ones(2, 3)

@@ -222,6 +222,73 @@ def signatures(matches: list[Matched]) -> list[str]:
     return [f"({text})" for text in found]
 
 
+# A number is taken for a tensor here: the overload for it is no signature of its own.
+NUMBER_IS_TENSOR = {"add.Scalar", "sub.Scalar", "mul.Scalar", "div.Scalar"}
+IN_PYTHON = {"ScalarType": "torch.dtype", "Layout": "torch.layout", "Device": "torch.device"}
+IN_PYTHON |= {"MemoryFormat": "torch.memory_format", "Generator": "torch.Generator"}
+
+
+def no_overload(
+    spoken: str, args: tuple[Any, ...], kwargs: dict[str, Any], method: bool
+) -> TypeError | None:
+    """PyTorch's error for a call that no signature of a function takes; None if it has one only."""
+    plain = spoken.removesuffix("_")
+    schemas = []
+    for schema in aten_schemas(spoken):
+        full = f"{plain}.{schema.overload_name}"
+        words = [a.words for a in schema.arguments]
+        hidden = full in NUMBER_IS_TENSOR or "Dimname" in " ".join(words)
+        if method:  # the first tensor is the object; only functions name a dtype of the result
+            hidden |= not words[0].startswith("Tensor") or schema.overload_name == "dtype"
+        if not hidden:
+            schemas.append(schema)
+    if len(schemas) < 2 and not any([has_deprecated_form(s) for s in schemas]):
+        return None
+    schemas.sort(key=tensors_first)
+    texts = [signature(schema, method) for schema in schemas]
+    shown = args[1:] if method else args
+    kinds = [kind_of(v) for v in shown] + [f"{k}={kind_of(v)}" for k, v in kwargs.items()]
+    expected = texts[0] if len(texts) == 1 else "one of:\n" + "".join([f" * {t}\n" for t in texts])
+    return TypeError(
+        f"{spoken}() received an invalid combination of arguments - got ({', '.join(kinds)}), "
+        f"but expected {expected}"
+    )
+
+
+def has_deprecated_form(schema: FunctionSchema) -> bool:
+    """Whether PyTorch also takes a factor first, as in `add(input, alpha, other)`.
+
+    So with the functions of tensors that have a factor as keyword; messages do not show the form.
+    """
+    factors = [a for a in schema.arguments if a.kwarg_only and a.words == "Scalar"]
+    places = [a.words[:6] == "Tensor" for a in schema.arguments if not a.kwarg_only]
+    return all(places) and any([a.default_text == "1" for a in factors])
+
+
+def tensors_first(schema: FunctionSchema) -> tuple[list[bool], int]:
+    """The order in which PyTorch tries overloads: tensors before numbers, few before many."""
+    places = [a for a in schema.arguments if not a.kwarg_only]
+    return [a.words[:6] != "Tensor" for a in reversed(places)], len(schema.arguments)
+
+
+def signature(schema: FunctionSchema, method: bool) -> str:
+    """The parameters of a schema as PyTorch's messages list them."""
+    places, named = [], []
+    for argument in schema.arguments[method:]:
+        kind = spoken_kind(argument.real_type)
+        name = argument.name
+        if name == "self" and kind == "Tensor":
+            name = "input"
+        text = f"{IN_PYTHON.get(kind, kind)} {name}"
+        if argument.has_default_value():
+            text += f" = {argument.default_text}"
+        (named if argument.kwarg_only else places).append(text)
+    if not method and all([r.words == "Tensor" for r in schema.returns]):
+        many = len(schema.returns) > 1  # the schemas leave `out` away
+        named.append(f"{'tuple of Tensors' if many else 'Tensor'} out = None")
+    return f"({', '.join([*places, *(['*'] if named else []), *named])})"
+
+
 def too_large(spoken: str, match: Matched) -> Exception | None:
     """The error for an int, alone or in a list, that 64 bits do not hold."""
     for argument, _, value in match.values:

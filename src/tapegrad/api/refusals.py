@@ -163,6 +163,8 @@ def explain(
             isinstance(reason, ValueError) or not is_spoken(api, error, reason)
         ):
             return reason
+        if str(error).endswith("expected one of:"):  # the op leaves the list to us
+            return several_signatures(api, api.spoken + ending, args, kwargs, method) or error
         # Raised inside the function, perhaps by an op that has another public name or none.
         head, found, rest = str(error).partition("(): argument")
         other = APIS.get(head)
@@ -187,11 +189,23 @@ def misfit(
     if len(args) > len(positional):
         return too_many(spoken, positional, len(args), method)
     if missing:
-        return missing_arguments(api, spoken, missing)
+        several = several_signatures(api, spoken, args, kwargs, method)
+        return several or missing_arguments(api, spoken, missing)
     for p in positional[: len(args)]:
         if p.name in kwargs:
             return TypeError(f"{spoken}() got multiple values for argument '{p.name}'")
     return unexpected(api, spoken, known, args, kwargs, method)
+
+
+def several_signatures(
+    api: Api, spoken: str, args: Any, kwargs: dict[str, Any], method: bool
+) -> TypeError | None:
+    """PyTorch's error where none of a function's signatures takes the call; None: it has one."""
+    from .._library.argument_kinds import no_overload
+
+    if api.python or "." in api.name:
+        return None
+    return no_overload(spoken, args, kwargs, method)
 
 
 def unexpected(

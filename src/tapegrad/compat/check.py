@@ -574,7 +574,7 @@ def to_text(report: Report) -> str:
         lines += [*_listing(report.refusing, told), ""]
     if report.uninstalled:
         lines += ["Packages that are needed and not installed here:", ""]
-        told = {name: f"pip install {name}" for name in report.uninstalled}
+        told = {name: remarks.how_to_install(name) for name in report.uninstalled}
         lines += [*_listing(report.uninstalled, told), ""]
     if report.companions:
         lines += ["Compiled against PyTorch's own binary, in whole or in part:", ""]

@@ -73,6 +73,38 @@ NEED_PYTORCH = {
 }
 
 
+# Packages whose metadata ask for PyTorch, which pip would install with them: the modules that are
+# imported, and what pip calls them where that is another name.
+ASK_FOR_PYTORCH = {
+    name: name.replace("_", "-")
+    for name in (
+        "accelerate botorch captum e3nn geomloss higher kornia lightning monai nflows opacus peft "
+        "pytorch_lightning pytorch_metric_learning pytorch_optimizer segmentation_models_pytorch "
+        "sentence_transformers stable_baselines3 tensordict timm torchcde torchdiffeq torchmetrics "
+        "torchsde torchviz vector_quantize_pytorch x_transformers"
+    ).split()
+} | {
+    "backpack": "backpack-for-pytorch",
+    "ignite": "pytorch-ignite",
+    "open_clip": "open-clip-torch",
+    "pyro": "pyro-ppl",
+    "torchvision": "torchvision==0.28.0",  # that of PyTorch 2.13
+}
+
+
+def how_to_install(module: str) -> str:
+    """The command that installs the package of a module, without PyTorch.
+
+    >>> from tapegrad.compat.remarks import how_to_install
+    >>> how_to_install("einops")
+    'pip install einops'
+    """
+    package = ASK_FOR_PYTORCH.get(module)
+    if package is None:
+        return f"pip install {module}"
+    return f"pip install --no-deps {package} (else pip installs PyTorch too), then what it imports"
+
+
 def idle(name: str) -> str | None:
     """The name of the table that a use is about, if it does nothing here."""
     while name:

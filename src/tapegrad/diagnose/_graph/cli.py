@@ -21,6 +21,7 @@ from ...errors import evidence
 from .data import Collector, Root, Saved
 from .names import Names
 from .picture import SUFFIXES, Graph, graph
+from .text import node_count
 from .values import inner_of
 
 USAGE = "tapegrad graph [-h] [-o FILE] (SCRIPT | -m MODULE) [-o FILE] [ARG ...]"
@@ -149,7 +150,7 @@ def write(found: Graph | None, path: str) -> bool:
     if found is None:
         print("graph: the program left no tensor with a history to draw", file=sys.stderr)
         return False
-    count = len(found.nodes)
+    count = node_count(found.data)
     print(f"graph: wrote {found.save(path)} ({count} nodes)", file=sys.stderr)
     return True
 

@@ -107,7 +107,7 @@ class Graph:
 
     def __repr__(self) -> str:
         failed = "" if self.data["failed"] is None else ", failed"
-        return f"<Graph {self.data['title']}: {len(self.nodes)} nodes{failed}>"
+        return f"<Graph {self.data['title']}: {graph_text.node_count(self.data)} nodes{failed}>"
 
     def _repr_svg_(self) -> str:
         return self.svg()

@@ -56,11 +56,15 @@ def text(
     return made
 
 
+def node_count(data: dict[str, Any]) -> int:
+    """How many nodes the history has; a tensor without gradient is drawn, but is no node of it."""
+    return sum([n["kind"] not in ("input", "cut") for n in data["nodes"]]) + int(data["more"])
+
+
 def headline(data: dict[str, Any]) -> str:
     """What is shown, in one line; the error, where one is being shown."""
     nodes = data["nodes"]
-    count = sum([n["kind"] not in ("input", "cut") for n in nodes]) + data["more"]
-    words = [plural(count, "node")]
+    words = [plural(node_count(data), "node")]
     if not data["more"]:
         words.append(plural(sum([n["kind"] == "leaf" for n in nodes]), "leaf"))
     if data["bytes"]:

@@ -220,7 +220,7 @@ class SharedPieces(PiecesOp):
 
 @op
 class UnsafeSplit(SharedPieces):
-    """unsafe_split(input, sizes, dim) -> tuple of Tensors: pieces of one size."""
+    """unsafe_split(input, sizes, dim) -> tuple of Tensors: copies of pieces of one size."""
 
     aten = "unsafe_split.Tensor"
 

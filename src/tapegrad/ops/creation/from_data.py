@@ -49,7 +49,8 @@ def tensor(
     pin_memory: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """tensor(data, *, dtype=None, device=None, requires_grad=False) -> Tensor: a copy of `data`.
+    """tensor(data, *, dtype=None, device=None, requires_grad=False) -> Tensor: a new tensor with
+    the values of `data`, copied.
 
     >>> tensor([[1, 2], [3, 4]])
     tensor([[1, 2],
@@ -211,7 +212,8 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Any:
-    """asarray(obj, *, dtype=None, copy=None, requires_grad=False) -> Tensor: `obj` as a tensor.
+    """asarray(obj, *, dtype=None, copy=None, requires_grad=False) -> Tensor: `obj` as a tensor,
+    sharing its memory where possible.
 
     >>> asarray([1, 2])
     tensor([1, 2])
@@ -306,7 +308,8 @@ def frombuffer(
     offset: int = 0,
     requires_grad: bool = False,
 ) -> Any:
-    """frombuffer(buffer, *, dtype, count=-1, offset=0) -> Tensor: shares a buffer.
+    """frombuffer(buffer, *, dtype, count=-1, offset=0) -> Tensor: a 1-d tensor that shares the
+    memory of a buffer.
 
     >>> frombuffer(bytearray(b"abc"), dtype=uint8)
     tensor([97, 98, 99], dtype=torch.uint8)

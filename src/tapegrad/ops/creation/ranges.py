@@ -345,7 +345,8 @@ def logspace(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """logspace(start, end, steps, base=10.0, *, dtype=None) -> Tensor: powers with even exponents.
+    """logspace(start, end, steps, base=10.0, *, dtype=None) -> Tensor: `steps` powers of `base`,
+    with evenly spaced exponents.
 
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])

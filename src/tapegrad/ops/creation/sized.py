@@ -204,7 +204,8 @@ def zeros(
     requires_grad: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """zeros(*size, out=None, dtype=None, device=None, requires_grad=False) -> Tensor: all zeros.
+    """zeros(*size, out=None, dtype=None, device=None, requires_grad=False) -> Tensor: a tensor of
+    this size filled with zeros.
 
     >>> zeros(2, 2)
     tensor([[0., 0.],
@@ -224,7 +225,8 @@ def ones(
     requires_grad: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """ones(*size, out=None, dtype=None, device=None, requires_grad=False) -> Tensor: all ones.
+    """ones(*size, out=None, dtype=None, device=None, requires_grad=False) -> Tensor: a tensor of
+    this size filled with ones.
 
     >>> ones((3,), dtype=int64)
     tensor([1, 1, 1])
@@ -356,7 +358,8 @@ def eye(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """eye(n, m=None, *, dtype=None, requires_grad=False) -> Tensor: the identity matrix.
+    """eye(n, m=None, *, dtype=None, requires_grad=False) -> Tensor: an n x m matrix with ones on
+    the diagonal.
 
     >>> eye(2, dtype=int64)
     tensor([[1, 0],
@@ -403,7 +406,8 @@ def empty_strided(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """empty_strided(size, stride, *, dtype=None, device=None) -> Tensor: a given memory layout.
+    """empty_strided(size, stride, *, dtype=None, device=None) -> Tensor: an uninitialized tensor
+    with these strides.
 
     >>> empty_strided((2, 3), (1, 2)).stride()
     (1, 2)

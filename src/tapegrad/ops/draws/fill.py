@@ -147,7 +147,8 @@ redraw_plain.__wrapped__.overwrites = (1, 2)  # type: ignore[attr-defined]
 
 @api(function=False)
 def normal_(self: Any, mean: float = 0, std: float = 1, *, generator: Any = None) -> Any:
-    """normal_(mean=0, std=1, *, generator=None) -> Tensor: filled with normal numbers.
+    """normal_(mean=0, std=1, *, generator=None) -> Tensor: fill this tensor with normally
+    distributed random numbers.
 
     >>> zeros(2).normal_(5.0, 0.0)
     tensor([5., 5.])
@@ -161,7 +162,8 @@ def normal_(self: Any, mean: float = 0, std: float = 1, *, generator: Any = None
 
 @api(function=False)
 def uniform_(self: Any, *bounds: Any, generator: Any = None, **kwargs: Any) -> Any:
-    """uniform_(from=0, to=1, *, generator=None) -> Tensor: filled with uniform numbers.
+    """uniform_(from=0, to=1, *, generator=None) -> Tensor: fill this tensor with random numbers
+    uniform in [from, to).
 
     >>> zeros(2).uniform_(5.0, 5.0)
     tensor([5., 5.])
@@ -187,7 +189,8 @@ def interval(
 
 @api(function=False)
 def random_(self: Any, *bounds: Any, generator: Any = None, **kwargs: Any) -> Any:
-    """random_(from=0, to=None, *, generator=None) -> Tensor: filled with integers.
+    """random_(from=0, to=None, *, generator=None) -> Tensor: fill this tensor with random integers
+    in [from, to).
 
     >>> zeros(2).random_(5, 6)
     tensor([5., 5.])
@@ -271,7 +274,8 @@ def expand_refused(have: tuple[int, ...], want: tuple[int, ...]) -> Exception:
 
 @api(function=False)
 def exponential_(self: Any, lambd: float = 1, *, generator: Any = None) -> Any:
-    """exponential_(lambd=1, *, generator=None) -> Tensor: filled with exponential numbers.
+    """exponential_(lambd=1, *, generator=None) -> Tensor: fill this tensor with exponentially
+    distributed random numbers.
 
     >>> (zeros(3).exponential_() >= 0).all()
     tensor(True)
@@ -285,7 +289,8 @@ def exponential_(self: Any, lambd: float = 1, *, generator: Any = None) -> Any:
 
 @api(function=False)
 def cauchy_(self: Any, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Any:
-    """cauchy_(median=0, sigma=1, *, generator=None) -> Tensor: filled with Cauchy numbers.
+    """cauchy_(median=0, sigma=1, *, generator=None) -> Tensor: fill this tensor with random
+    numbers of Cauchy's distribution.
 
     >>> zeros(2).cauchy_().shape
     torch.Size([2])

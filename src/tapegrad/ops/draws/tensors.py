@@ -169,7 +169,8 @@ def randint(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """randint(low=0, high, size, *, dtype=int64) -> Tensor: integers in [low, high).
+    """randint(low=0, high, size, *, dtype=int64) -> Tensor: random integers, each of [low, high)
+    equally likely.
 
     >>> _ = manual_seed(0)
     >>> randint(10, (3,))

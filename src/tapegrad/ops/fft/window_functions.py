@@ -112,7 +112,8 @@ def exponential(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Any:
-    """signal.windows.exponential(M, *, center=None, tau=1.0, sym=True) -> Tensor: exp(-|n|/tau).
+    """signal.windows.exponential(M, *, center=None, tau=1.0, sym=True) -> Tensor: an exponential
+    window, exp(-|n|/tau) around the middle.
 
     >>> torch.signal.windows.exponential(3)
     tensor([0.3679, 1.0000, 0.3679])

@@ -142,7 +142,8 @@ def check_source(function: str, input: Any, index: Any, source: Any, dim: int) -
 
 @op
 class IndexAdd(Linear):
-    """index_add(input, dim, index, source, *, alpha=1) -> Tensor: slices of `source` added.
+    """index_add(input, dim, index, source, *, alpha=1) -> Tensor: slices of `source` added at the
+    positions in `index`.
 
     >>> zeros(3).index_add(0, tensor([0, 0, 2]), tensor([1.0, 2.0, 3.0]))
     tensor([3., 0., 3.])

@@ -651,7 +651,7 @@ def reduced_gradients(
     out_apart=True,
 )
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
-    """take_along_dim(input, indices, dim=None) -> Tensor: `gather` that broadcasts.
+    """take_along_dim(input, indices, dim=None) -> Tensor: `gather` with shapes that broadcast.
 
     >>> take_along_dim(tensor([[1, 2], [3, 4]]), tensor([[1], [0]]), 1)
     tensor([[2],

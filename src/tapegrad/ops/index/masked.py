@@ -25,7 +25,7 @@ from ...core.transforms.batched import (
 from ...dtypes import cpp_name
 from ..block import Block, Case, api, op
 from ..block.batching import broadcast_entries, flattened, lift
-from ..block.checks import OUT_SAME_TYPE
+from ..block.checks import OUT_SAME_TYPE, invalid_call
 from ..block.samples import Draw, Index
 from .advanced import LinearMove, Move
 from .gather import scalar_name
@@ -123,17 +123,14 @@ class MaskedFillTensor(Move):
         Case(Draw(), Index(True), 2.0),
     ],
 )
-def fill_masked(input: Any, mask: Any, value: Any = None, *, run: Any = apply) -> Any:
+def fill_masked(input: Any, mask: Any, value: Any, *, run: Any = apply) -> Any:
     """masked_fill(input, mask, value) -> Tensor: `value` where `mask` is true.
 
     >>> tensor([1.0, 2.0, 3.0]).masked_fill(tensor([True, False, True]), 0)
     tensor([0., 2., 0.])
     """
     if value is None:
-        raise TypeError(
-            "masked_fill() received an invalid combination of arguments - got (Tensor), but "
-            "expected one of:"
-        )
+        raise invalid_call("masked_fill", input, mask, value)
     if not isinstance(mask, TensorBase):
         raise errors.must_be_tensor("masked_fill", "mask", 1, mask)
     if run is apply:
@@ -458,7 +455,8 @@ class Nonzero(Block):
     out_dtype="nonzero: Expected out tensor to have scalar type Long but got scalar type{got}",
 )
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """nonzero(input, *, as_tuple=False) -> Tensor or tuple: coordinates of nonzero elements.
+    """nonzero(input, *, as_tuple=False) -> Tensor or tuple: the indices of the nonzero elements,
+    one row for each.
 
     >>> nonzero(tensor([0, 3, 0, 4]))
     tensor([[1],

@@ -97,7 +97,8 @@ def matrix_norm(
     *,
     dtype: Any = None,
 ) -> Any:
-    """linalg.matrix_norm(input, ord="fro", dim=(-2, -1), keepdim=False) -> Tensor: matrix norms.
+    """linalg.matrix_norm(input, ord="fro", dim=(-2, -1), keepdim=False) -> Tensor: the norm of
+    each matrix: `ord` says which.
 
     `ord` is "fro", "nuc", 1, -1, 2, -2, inf or -inf; `dtype=` is what is computed in.
 
@@ -150,7 +151,8 @@ def matrix_norm(
 def norm(
     input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    """linalg.norm(input, ord=None, dim=None, keepdim=False, *, dtype=None) -> Tensor: a norm.
+    """linalg.norm(input, ord=None, dim=None, keepdim=False, *, dtype=None) -> Tensor: the norm of
+    vectors or matrices: `ord` and `dim` say which.
 
     Of vectors where `dim` (or the input) is one dimension, of matrices where it is two; without
     `ord` always the 2-norm of a vector.
@@ -282,7 +284,8 @@ def matrix_rank(
     atol: Any = None,
     rtol: Any = None,
 ) -> Any:
-    """linalg.matrix_rank(input, *, atol=None, rtol=None, hermitian=False) -> Tensor: ranks.
+    """linalg.matrix_rank(input, *, atol=None, rtol=None, hermitian=False) -> Tensor: the rank of
+    each matrix: how many singular values exceed the tolerance.
 
     The number of singular values above `atol` and above `rtol` times the largest.
 

@@ -29,7 +29,8 @@ LstsqResult = return_type("linalg_lstsq", ("solution", "residuals", "rank", "sin
 
 @op
 class LinalgPinv(Block):
-    """linalg_pinv(input, atol, rtol, hermitian) -> Tensor: pseudo-inverses."""
+    """linalg_pinv(input, atol, rtol, hermitian) -> Tensor: the Moore-Penrose pseudo-inverse of
+    each matrix."""
 
     aten = "linalg_pinv.atol_rtol_tensor"
     public = False
@@ -128,7 +129,8 @@ def pinv(
     atol: Any = None,
     rtol: Any = None,
 ) -> Any:
-    """linalg.pinv(input, *, atol=None, rtol=None, hermitian=False) -> Tensor: pseudo-inverses.
+    """linalg.pinv(input, *, atol=None, rtol=None, hermitian=False) -> Tensor: the Moore-Penrose
+    pseudo-inverse of each matrix.
 
     Singular values below `atol`, or below `rtol` times the largest, count as zero.
 
@@ -179,7 +181,8 @@ DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 @op
 class LinalgLstsq(Block):
-    """linalg.lstsq(input, b, rcond=None, *, driver=None) -> four tensors: least squares.
+    """linalg.lstsq(input, b, rcond=None, *, driver=None) -> four tensors: the X that minimizes the
+    length of input @ X - b.
 
     The X that makes A X - B smallest, what is left of it (squared, per column), the ranks of A and,
     with the drivers "gelsd" and "gelss", its singular values.

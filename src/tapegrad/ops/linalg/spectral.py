@@ -152,7 +152,8 @@ helper("left_divided", lambda a, b: solve_arrays(xp_of(a), a, b)[0], left_divide
 
 @op
 class LinalgEigh(Block):
-    """linalg.eigh(input, UPLO="L") -> (Tensor, Tensor): of Hermitian matrices.
+    """linalg.eigh(input, UPLO="L") -> (Tensor, Tensor): eigenvalues and eigenvectors of Hermitian
+    matrices.
 
     Eigenvalues in ascending order, and eigenvectors as columns. Only the lower ("L") or the upper
     ("U") triangle is looked at.
@@ -495,7 +496,8 @@ def svdvals(A: Any, *, driver: Any = None) -> Any:
     out_dtype=OUT_EXACT,
 )
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
-    """svd(input, some=True, compute_uv=True) -> (Tensor, Tensor, Tensor): U, S and V.
+    """svd(input, some=True, compute_uv=True) -> (Tensor, Tensor, Tensor): the singular value
+    decomposition: U, S and V.
 
     The old spelling of `linalg.svd`; note that it gives V and not its adjoint.
 

@@ -206,7 +206,8 @@ def functional_dropout(
 def functional_alpha_dropout(
     input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Any:
-    """alpha_dropout(input, p=0.5, training=False, inplace=False) -> Tensor: dropout for selu.
+    """alpha_dropout(input, p=0.5, training=False, inplace=False) -> Tensor: dropout that keeps
+    mean and variance, for use with `selu`.
 
     >>> torch.nn.functional.alpha_dropout(tensor([1.0, 2.0]))
     tensor([1., 2.])

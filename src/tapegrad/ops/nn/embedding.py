@@ -253,7 +253,8 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:
-    """embedding(input, weight, padding_idx=None, max_norm=None, …) -> Tensor: rows of a table.
+    """embedding(input, weight, padding_idx=None, max_norm=None, …) -> Tensor: the row of `weight`
+    for each index in `input`.
 
     The row `padding_idx` gets no gradient; rows longer than `max_norm` are first shortened, in
     place.

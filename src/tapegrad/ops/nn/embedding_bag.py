@@ -477,7 +477,8 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:
-    """embedding_bag(input, weight, offsets=None, …, mode="mean", …) -> Tensor: bags of rows.
+    """embedding_bag(input, weight, offsets=None, …, mode="mean", …) -> Tensor: the sum, mean or
+    maximum of rows of `weight`, for each bag of indices.
 
     Sums, means or maxima of the rows that each bag names: a row of a matrix `input`, or what
     stands between two `offsets` of a vector.

@@ -445,7 +445,8 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Any:
-    """interpolate(input, size=None, scale_factor=None, mode='nearest') -> Tensor: resized images.
+    """interpolate(input, size=None, scale_factor=None, mode='nearest') -> Tensor: images (or
+    signals, volumes) resized to `size`.
 
     >>> nn.functional.interpolate(tensor([[[1.0, 3.0]]]), size=4, mode="linear")
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])

@@ -264,7 +264,8 @@ def rrelu(
     training: bool = False,
     generator: Any = None,
 ) -> Any:
-    """rrelu(input, lower=1/8, upper=1/3, training=False) -> Tensor: random slopes below zero.
+    """rrelu(input, lower=1/8, upper=1/3, training=False) -> Tensor: `leaky_relu` with slopes drawn
+    at random in training.
 
     >>> rrelu(tensor([-1.0, 2.0]), 0.1, 0.3)
     tensor([-0.2000,  2.0000])
@@ -296,7 +297,8 @@ def functional_rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Any:
-    """rrelu(input, lower=1/8, upper=1/3, training=False, inplace=False) -> Tensor: random slopes.
+    """rrelu(input, lower=1/8, upper=1/3, training=False, inplace=False) -> Tensor: `leaky_relu`
+    with slopes drawn at random in training.
 
     >>> torch.nn.functional.rrelu(tensor([-1.0, 2.0]), 0.1, 0.3)
     tensor([-0.2000,  2.0000])

@@ -346,7 +346,8 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """nll_loss(input, target, weight=None, ignore_index=-100, …) -> Tensor: minus log likelihood.
+    """nll_loss(input, target, weight=None, ignore_index=-100, …) -> Tensor: minus the
+    log-probability of each row's class.
 
     `input` holds log probabilities, with the classes in dimension 1; `target` names classes.
 

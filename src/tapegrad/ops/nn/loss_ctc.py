@@ -430,7 +430,8 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Any:
-    """ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, …) -> Tensor: CTC.
+    """ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, …) -> Tensor: the
+    connectionist temporal classification loss.
 
     The negative log likelihood of each target, summed over all ways to lay its labels, with
     blanks between them, along the steps of `log_probs` (steps, sequences, classes).

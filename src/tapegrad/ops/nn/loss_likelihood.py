@@ -153,7 +153,8 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """binary_cross_entropy(input, target, weight=None, …) -> Tensor: of probabilities.
+    """binary_cross_entropy(input, target, weight=None, …) -> Tensor: minus the log likelihood of
+    targets between 0 and 1, given probabilities.
 
     The negative logarithm of the probability that `input` gives to `target`.
 
@@ -397,7 +398,8 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Any:
-    """kl_div(input, target, reduction="mean", log_target=False) -> Tensor: Kullback-Leibler.
+    """kl_div(input, target, reduction="mean", log_target=False) -> Tensor: the
+    Kullback-Leibler divergence of `target` from `input`, which holds log-probabilities.
 
     `input` holds log probabilities; `target` probabilities, or their logarithms.
 
@@ -472,7 +474,8 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """poisson_nll_loss(input, target, log_input=True, full=False, …) -> Tensor: of Poisson counts.
+    """poisson_nll_loss(input, target, log_input=True, full=False, …) -> Tensor: minus the log
+    likelihood of counts with Poisson's distribution.
 
     The negative log likelihood of `target`, whose rate is `exp(input)` or `input` itself.
 

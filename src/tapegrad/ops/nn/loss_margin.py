@@ -130,7 +130,8 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """multi_margin_loss(input, target, p=1, margin=1.0, weight=None, …) -> Tensor: hinge loss.
+    """multi_margin_loss(input, target, p=1, margin=1.0, weight=None, …) -> Tensor: the hinge loss
+    of scores for several classes, one of which is right.
 
     How far the other classes come within `margin` of the target's score, to the power `p`.
 

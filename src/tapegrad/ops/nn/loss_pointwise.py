@@ -214,7 +214,8 @@ def mse_loss(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Any:
-    """mse_loss(input, target, reduction="mean", weight=None) -> Tensor: mean squared difference.
+    """mse_loss(input, target, reduction="mean", weight=None) -> Tensor: the mean squared
+    difference of input and target.
 
     >>> nn.functional.mse_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(2.)
@@ -258,7 +259,8 @@ def l1_loss(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Any:
-    """l1_loss(input, target, reduction="mean", weight=None) -> Tensor: the mean difference.
+    """l1_loss(input, target, reduction="mean", weight=None) -> Tensor: the mean absolute
+    difference of input and target.
 
     >>> nn.functional.l1_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(1.)
@@ -334,7 +336,8 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:
-    """smooth_l1_loss(input, target, reduction="mean", beta=1.0) -> Tensor: squares, then lines.
+    """smooth_l1_loss(input, target, reduction="mean", beta=1.0) -> Tensor: squared small
+    differences, linear large ones.
 
     Differences below `beta` count as half their square over `beta`, others as themselves.
 
@@ -399,7 +402,8 @@ def huber_slope(F: Any, difference: Any, delta: float) -> Any:
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
-    """huber_loss(input, target, reduction="mean", delta=1.0) -> Tensor: squares, then lines.
+    """huber_loss(input, target, reduction="mean", delta=1.0) -> Tensor: squared small differences,
+    linear large ones.
 
     Differences below `delta` count as half their square, others grow with slope `delta`.
 

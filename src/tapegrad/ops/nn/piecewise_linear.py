@@ -87,7 +87,8 @@ class HardtanhBackward(Corners):
     samples=[Case(Draw(3, 4)), Case(Draw(3, 2, layout="T"), -0.5, 0.7), Case(Draw(0, 2))],
 )
 def hardtanh(input: Any, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool = False) -> Any:
-    """hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False) -> Tensor: values within bounds.
+    """hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False) -> Tensor: each element limited to
+    [min_val, max_val].
 
     >>> torch.nn.functional.hardtanh(tensor([-2.0, 0.5, 3.0]))
     tensor([-1.0000,  0.5000,  1.0000])

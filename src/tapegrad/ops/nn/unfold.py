@@ -23,7 +23,8 @@ from ..shape.views import as_int, as_ints
 
 @op
 class Im2Col(Linear):
-    """im2_col(input, kernel_size, dilation, padding, stride) -> Tensor: windows as columns."""
+    """im2_col(input, kernel_size, dilation, padding, stride) -> Tensor: the sliding windows of
+    images, each as a column."""
 
     aten = "im2col"
     public = False
@@ -124,7 +125,8 @@ def windows(function: str, kernel_size: Any, dilation: Any, padding: Any, stride
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
-    """unfold(input, kernel_size, dilation=1, padding=0, stride=1) -> Tensor: windows as columns.
+    """unfold(input, kernel_size, dilation=1, padding=0, stride=1) -> Tensor: the sliding windows
+    of images, each as a column.
 
     >>> nn.functional.unfold(arange(6.0).view(1, 1, 2, 3), (2, 2))[0]
     tensor([[0., 1.],

@@ -384,7 +384,7 @@ def positive(input: Any) -> Any:
 
 @op
 class Div(Arithmetic):
-    """div(input, other) -> Tensor: the quotient, not rounded."""
+    """div(input, other) -> Tensor: another name of `div`: the quotient, not rounded."""
 
     aten = "div.Tensor"
     dtype = PROMOTE_FLOAT
@@ -480,7 +480,7 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, run: Any = None) -
 
 @api(inplace=True, samples=binary_cases(low=0.5, high=3.0))
 def true_divide(input: Any, other: Any, *, run: Any = None) -> Any:
-    """true_divide(input, other) -> Tensor: the quotient, not rounded.
+    """true_divide(input, other) -> Tensor: another name of `div`: the quotient, not rounded.
 
     >>> true_divide(tensor([3]), 2)
     tensor([1.5000])

@@ -127,7 +127,8 @@ def bit_count(x: Any) -> int:
 
 @op
 class BitwiseLeftShift(Bits):
-    """bitwise_left_shift(input, other) -> Tensor: the bits moved up."""
+    """bitwise_left_shift(input, other) -> Tensor: the bits of each element shifted left by
+    `other`."""
 
     aten = "bitwise_left_shift.Tensor"
     aten_number = "Tensor_Scalar"

@@ -64,7 +64,7 @@ class Eq(Comparison):
 
 @op
 class Ne(Comparison):
-    """ne(input, other) -> Tensor: which elements differ.
+    """ne(input, other) -> Tensor: True where `input != other`, elementwise.
 
     >>> tensor([1, 2]) != 1
     tensor([False,  True])
@@ -80,7 +80,7 @@ class Ne(Comparison):
 
 @op
 class Lt(Comparison):
-    """lt(input, other) -> Tensor: where `input < other`.
+    """lt(input, other) -> Tensor: True where `input < other`, elementwise.
 
     >>> tensor([1.0, 2.0]) < 2
     tensor([ True, False])
@@ -97,7 +97,7 @@ class Lt(Comparison):
 
 @op
 class Le(Comparison):
-    """le(input, other) -> Tensor: where `input <= other`.
+    """le(input, other) -> Tensor: True where `input <= other`, elementwise.
 
     >>> tensor([1.0, 2.0]) <= 1
     tensor([ True, False])
@@ -114,7 +114,7 @@ class Le(Comparison):
 
 @op
 class Gt(Comparison):
-    """gt(input, other) -> Tensor: where `input > other`.
+    """gt(input, other) -> Tensor: True where `input > other`, elementwise.
 
     >>> tensor([1.0, 2.0]) > 1
     tensor([False,  True])
@@ -131,7 +131,7 @@ class Gt(Comparison):
 
 @op
 class Ge(Comparison):
-    """ge(input, other) -> Tensor: where `input >= other`.
+    """ge(input, other) -> Tensor: True where `input >= other`, elementwise.
 
     >>> tensor([1.0, 2.0]) >= 2
     tensor([False,  True])
@@ -163,7 +163,7 @@ class Logical(Block):
 
 @op
 class LogicalAnd(Logical):
-    """logical_and(input, other) -> Tensor: where both are nonzero.
+    """logical_and(input, other) -> Tensor: True where both are nonzero.
 
     >>> logical_and(tensor([1, 0]), tensor([2.0, 3.0]))
     tensor([ True, False])
@@ -211,7 +211,7 @@ class LogicalXor(Logical):
 
 @op
 class LogicalNot(Block):
-    """logical_not(input) -> Tensor: which elements are zero.
+    """logical_not(input) -> Tensor: True where an element is zero.
 
     >>> logical_not(tensor([0.0, 0.5]))
     tensor([ True, False])
@@ -248,7 +248,7 @@ class Isnan(Question):
 
 @op
 class Isinf(Question):
-    """isinf(input) -> Tensor: which elements are infinite.
+    """isinf(input) -> Tensor: True where an element is infinite.
 
     >>> isinf(tensor([1.0, float("-inf")]))
     tensor([False,  True])

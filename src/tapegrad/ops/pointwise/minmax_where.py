@@ -147,8 +147,14 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     return apply(Where, (condition, input, other))
 
 
-def where_method(input: Any, condition: Any, other: Any) -> Any:
+def where_method(input: Any, condition: Any = None, other: Any = None, *more: Any) -> Any:
     """where(condition, other) -> Tensor: `input` where the condition holds, else `other`."""
+    if other is None or more:
+        given = [value for value in (condition, other, *more) if value is not None]
+        raise TypeError(
+            f"{invalid_call('where', *given)}\n * (Tensor condition, Tensor other)\n"
+            " * (Tensor condition, Number other)\n"
+        )
     return where(condition, input, other)
 
 

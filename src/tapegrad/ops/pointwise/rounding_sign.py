@@ -379,7 +379,7 @@ class Rounding(Flat):
 
 @op
 class Floor(Rounding):
-    """floor(input) -> Tensor: the next integer below.
+    """floor(input) -> Tensor: each element rounded down to an integer.
 
     >>> floor(tensor([-1.5, 2.5]))
     tensor([-2.,  2.])
@@ -393,7 +393,7 @@ class Floor(Rounding):
 
 @op
 class Ceil(Rounding):
-    """ceil(input) -> Tensor: the next integer above.
+    """ceil(input) -> Tensor: each element rounded up to an integer.
 
     >>> ceil(tensor([-1.5, 2.5]))
     tensor([-1.,  3.])
@@ -473,7 +473,7 @@ def round(input: Any, *, decimals: Any = None, run: Any = None) -> Any:
 
 @op
 class Frac(Same):
-    """frac(input) -> Tensor: what `trunc` cuts off.
+    """frac(input) -> Tensor: the fractional part of each element: `input - trunc(input)`.
 
     >>> frac(tensor([1.5, -2.25]))
     tensor([ 0.5000, -0.2500])

@@ -23,7 +23,7 @@ LN10 = math.log(10)
 
 @op
 class Sqrt(Elementwise):
-    """sqrt(input) -> Tensor: square roots.
+    """sqrt(input) -> Tensor: the square root of each element.
 
     >>> sqrt(tensor([1.0, 4.0]))
     tensor([1., 2.])
@@ -42,7 +42,7 @@ class Sqrt(Elementwise):
 
 @op
 class Rsqrt(Elementwise):
-    """rsqrt(input) -> Tensor: reciprocal square roots.
+    """rsqrt(input) -> Tensor: one over the square root of each element.
 
     >>> rsqrt(tensor([1.0, 4.0]))
     tensor([1.0000, 0.5000])
@@ -125,7 +125,7 @@ class Expm1(Elementwise):
 
 @op
 class Log(Elementwise):
-    """log(input) -> Tensor: natural logarithms.
+    """log(input) -> Tensor: the natural logarithm of each element.
 
     >>> log(tensor([1.0, 2.0]))
     tensor([0.0000, 0.6931])
@@ -145,7 +145,7 @@ class Log(Elementwise):
 
 @op
 class Log2(Elementwise):
-    """log2(input) -> Tensor: logarithms to base two.
+    """log2(input) -> Tensor: the logarithm to base two of each element.
 
     >>> log2(tensor([1.0, 8.0]))
     tensor([0., 3.])
@@ -164,7 +164,7 @@ class Log2(Elementwise):
 
 @op
 class Log10(Elementwise):
-    """log10(input) -> Tensor: logarithms to base ten.
+    """log10(input) -> Tensor: the logarithm to base ten of each element.
 
     >>> log10(tensor([1.0, 100.0]))
     tensor([0., 2.])
@@ -253,7 +253,7 @@ class Logaddexp(TwoTensors):
 
 @op
 class Sin(Elementwise):
-    """sin(input) -> Tensor: sines.
+    """sin(input) -> Tensor: the sine of each element, in radians.
 
     >>> sin(tensor([0.0, 1.0]))
     tensor([0.0000, 0.8415])
@@ -271,7 +271,7 @@ class Sin(Elementwise):
 
 @op
 class Cos(Elementwise):
-    """cos(input) -> Tensor: cosines.
+    """cos(input) -> Tensor: the cosine of each element, in radians.
 
     >>> cos(tensor([0.0, 1.0]))
     tensor([1.0000, 0.5403])
@@ -289,7 +289,7 @@ class Cos(Elementwise):
 
 @op
 class Tan(Elementwise):
-    """tan(input) -> Tensor: tangents.
+    """tan(input) -> Tensor: the tangent of each element, in radians.
 
     >>> tan(tensor([0.0, 1.0]))
     tensor([0.0000, 1.5574])
@@ -400,7 +400,7 @@ class Atan2(TwoTensors):
 
 @op
 class Sinh(Elementwise):
-    """sinh(input) -> Tensor: hyperbolic sines.
+    """sinh(input) -> Tensor: the hyperbolic sine of each element.
 
     >>> sinh(tensor([0.0, 1.0]))
     tensor([0.0000, 1.1752])
@@ -419,7 +419,7 @@ class Sinh(Elementwise):
 
 @op
 class Cosh(Elementwise):
-    """cosh(input) -> Tensor: hyperbolic cosines.
+    """cosh(input) -> Tensor: the hyperbolic cosine of each element.
 
     >>> cosh(tensor([0.0, 1.0]))
     tensor([1.0000, 1.5431])
@@ -438,7 +438,7 @@ class Cosh(Elementwise):
 
 @op
 class Tanh(Elementwise):
-    """tanh(input) -> Tensor: hyperbolic tangents.
+    """tanh(input) -> Tensor: the hyperbolic tangent of each element.
 
     >>> tanh(tensor([0.0, 1.0]))
     tensor([0.0000, 0.7616])

@@ -204,7 +204,8 @@ def extremum(
 
 @api(samples=MAX_CASES)
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """max(input, dim=None, keepdim=False, *, other=None) -> Tensor or tuple: the largest elements.
+    """max(input, dim=None, keepdim=False, *, other=None) -> Tensor or tuple: the largest element,
+    or with `dim` the largest along it and where.
 
     Of all; along `dim`, as (values, indices); or elementwise of two tensors.
 
@@ -218,7 +219,8 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 @api(samples=MAX_CASES)
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """min(input, dim=None, keepdim=False, *, other=None) -> Tensor or tuple: the smallest elements.
+    """min(input, dim=None, keepdim=False, *, other=None) -> Tensor or tuple: the smallest element,
+    or with `dim` the smallest along it and where.
 
     Of all; along `dim`, as (values, indices); or elementwise of two tensors.
 

@@ -136,7 +136,8 @@ NORM_CASES = [
 def vector_norm(
     x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    """linalg.vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None) -> Tensor: p-norms.
+    """linalg.vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None) -> Tensor: the p-norm
+    of vectors, with p = `ord`.
 
     Over all elements, or over the dimensions `dim`.
 
@@ -214,7 +215,8 @@ def check_identity(shape: tuple[int, ...], ord: float, dims: tuple[int, ...] | N
 def norm(
     input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Any:
-    """norm(input, p="fro", dim=None, keepdim=False, dtype=None) -> Tensor: norms of vectors.
+    """norm(input, p="fro", dim=None, keepdim=False, dtype=None) -> Tensor: the p-norm of vectors,
+    or a norm of matrices by name.
 
     "fro" is 2; `inf` and `-inf` give the largest and the smallest absolute value. "nuc" is the sum
     of the singular values of matrices.

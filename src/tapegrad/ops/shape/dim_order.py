@@ -39,7 +39,7 @@ class Transposing(ViewOp):
 
 @op
 class Transpose(Transposing):
-    """transpose(input, dim0, dim1) -> Tensor: two dimensions swapped.
+    """transpose(input, dim0, dim1) -> Tensor: a view with two dimensions swapped.
 
     >>> zeros(2, 3, 4).transpose(0, 2).shape
     torch.Size([4, 3, 2])
@@ -65,16 +65,24 @@ class TransposeWrite(Transposing):
     aten = "transpose_"
 
 
-@api(samples=[Case(Draw(2, 3), 0, 1)], aliases=("swapaxes",))
-def swapdims(
-    input: Any, dim0: Any = None, dim1: Any = None, *, axis0: Any = None, axis1: Any = None
-) -> Any:
+@api(samples=[Case(Draw(2, 3), 0, 1)])
+def swapdims(input: Any, dim0: Any, dim1: Any) -> Any:
     """swapdims(input, dim0, dim1) -> Tensor: another name of `transpose`.
 
     >>> zeros(2, 3).swapdims(0, 1).shape
     torch.Size([3, 2])
     """
-    return input.transpose(axis0 if dim0 is None else dim0, axis1 if dim1 is None else dim1)
+    return input.transpose(dim0, dim1)
+
+
+@api(samples=[Case(Draw(2, 3), 0, 1)])
+def swapaxes(input: Any, axis0: Any, axis1: Any) -> Any:
+    """swapaxes(input, axis0, axis1) -> Tensor: another name of `transpose`.
+
+    >>> zeros(2, 3).swapaxes(0, 1).shape
+    torch.Size([3, 2])
+    """
+    return input.transpose(axis0, axis1)
 
 
 @api(function=False, aliases=("swapdims_", "swapaxes_"))

@@ -492,7 +492,7 @@ def distinct(dims: tuple[int, ...], ndim: int) -> tuple[int, ...]:
 
 @api(samples=[Case(Draw(2, 3))])
 def fliplr(input: Any) -> Any:
-    """fliplr(input) -> Tensor: left and right exchanged.
+    """fliplr(input) -> Tensor: a copy with left and right exchanged (dimension 1 reversed).
 
     >>> fliplr(tensor([[1, 2]]))
     tensor([[2, 1]])
@@ -504,7 +504,7 @@ def fliplr(input: Any) -> Any:
 
 @api(samples=[Case(Draw(2, 3))])
 def flipud(input: Any) -> Any:
-    """flipud(input) -> Tensor: up and down exchanged.
+    """flipud(input) -> Tensor: a copy with up and down exchanged (dimension 0 reversed).
 
     >>> flipud(tensor([1, 2]))
     tensor([2, 1])

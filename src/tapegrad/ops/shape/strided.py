@@ -141,7 +141,8 @@ def put(xp: Any, memory: Any, geometry: Geometry, low: int, values: Any) -> None
     ]
 )
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
-    """as_strided(input, size, stride, storage_offset=None) -> Tensor: a view by strides.
+    """as_strided(input, size, stride, storage_offset=None) -> Tensor: a view of the memory with
+    this size, stride and offset.
 
     >>> as_strided(arange(5), (3, 2), (1, 1))
     tensor([[0, 1],

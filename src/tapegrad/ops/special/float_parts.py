@@ -220,7 +220,7 @@ class Divisors(TwoTensors):
 
 @op
 class Gcd(Divisors):
-    """gcd(input, other) -> Tensor: the greatest common divisors.
+    """gcd(input, other) -> Tensor: the greatest common divisor of each pair of elements.
 
     >>> gcd(tensor([12, 10]), tensor([8, 15]))
     tensor([4, 5])
@@ -237,7 +237,7 @@ class Gcd(Divisors):
 
 @op
 class Lcm(Divisors):
-    """lcm(input, other) -> Tensor: the least common multiples.
+    """lcm(input, other) -> Tensor: the least common multiple of each pair of elements.
 
     >>> lcm(tensor([12, 10]), tensor([8, 15]))
     tensor([24, 30])
@@ -265,7 +265,7 @@ def not_complex(name: str) -> Any:
 
 @op
 class Deg2Rad(Elementwise):
-    """deg2rad(input) -> Tensor: degrees as radians.
+    """deg2rad(input) -> Tensor: each element converted from degrees to radians.
 
     >>> deg2rad(tensor([180.0]))
     tensor([3.1416])
@@ -284,7 +284,7 @@ class Deg2Rad(Elementwise):
 
 @op
 class Rad2Deg(Elementwise):
-    """rad2deg(input) -> Tensor: radians as degrees.
+    """rad2deg(input) -> Tensor: each element converted from radians to degrees.
 
     >>> rad2deg(tensor([3.1416]))
     tensor([180.0004])

@@ -125,7 +125,8 @@ def wide(input: Any, dtype: Any) -> Any:
 def sum(
     input: Any, dim: Any = None, *, keepdim: Any = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """masked.sum(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: sums.
+    """masked.sum(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: the sum of
+    the elements where `mask` holds.
 
     >>> torch.masked.sum(tensor([1.0, 2.0, 4.0]), mask=tensor([True, False, True]))
     tensor(5.)
@@ -139,7 +140,8 @@ def sum(
 def prod(
     input: Any, dim: Any = None, *, keepdim: Any = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """masked.prod(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: products.
+    """masked.prod(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: the product
+    of the elements where `mask` holds.
 
     >>> torch.masked.prod(tensor([3.0, 2.0, 4.0]), mask=tensor([True, False, True]))
     tensor(12.)
@@ -156,7 +158,8 @@ def prod(
 def amax(
     input: Any, dim: Any = None, *, keepdim: Any = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """masked.amax(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: maxima.
+    """masked.amax(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: the largest
+    of the elements where `mask` holds.
 
     >>> torch.masked.amax(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
     tensor(4.)
@@ -170,7 +173,8 @@ def amax(
 def amin(
     input: Any, dim: Any = None, *, keepdim: Any = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """masked.amin(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: minima.
+    """masked.amin(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: the
+    smallest of the elements where `mask` holds.
 
     >>> torch.masked.amin(tensor([3.0, 1.0, 4.0]), mask=tensor([True, False, True]))
     tensor(3.)
@@ -184,7 +188,8 @@ def amin(
 def argmax(
     input: Any, dim: Any = None, *, keepdim: Any = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """masked.argmax(input, dim=None, *, keepdim=False, …) -> Tensor: where the maximum is.
+    """masked.argmax(input, dim=None, *, keepdim=False, …) -> Tensor: the position of the largest
+    element where `mask` holds.
 
     In the dtype of the input, or in `dtype`.
 
@@ -199,7 +204,8 @@ def argmax(
 def argmin(
     input: Any, dim: Any = None, *, keepdim: Any = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """masked.argmin(input, dim=None, *, keepdim=False, …) -> Tensor: where the minimum is.
+    """masked.argmin(input, dim=None, *, keepdim=False, …) -> Tensor: the position of the smallest
+    element where `mask` holds.
 
     In the dtype of the input, or in `dtype`.
 
@@ -241,7 +247,8 @@ def norm(
     dtype: Any = None,
     mask: Any = None,
 ) -> Any:
-    """masked.norm(input, ord=2.0, dim=None, *, keepdim=False, …) -> Tensor: lengths of vectors.
+    """masked.norm(input, ord=2.0, dim=None, *, keepdim=False, …) -> Tensor: the norm of the
+    elements where `mask` holds.
 
     >>> torch.masked.norm(tensor([3.0, 9.0, 4.0]), 2.0, mask=tensor([True, False, True]))
     tensor(5.)
@@ -265,7 +272,8 @@ def count_of(input: Any, dim: Any, keepdim: bool, mask: Any) -> Any:
 def mean(
     input: Any, dim: Any = None, *, keepdim: Any = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """masked.mean(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: means.
+    """masked.mean(input, dim=None, *, keepdim=False, dtype=None, mask=None) -> Tensor: the mean of
+    the elements where `mask` holds.
 
     >>> torch.masked.mean(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
     tensor(2.5000)
@@ -286,7 +294,8 @@ def mean(
 def median(
     input: Any, dim: Any = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """masked.median(input, dim=-1, *, keepdim=False, dtype=None, mask=None) -> Tensor: medians.
+    """masked.median(input, dim=-1, *, keepdim=False, dtype=None, mask=None) -> Tensor: the median
+    of the elements where `mask` holds.
 
     >>> torch.masked.median(tensor([3.0, 1.0, 4.0]), 0, mask=tensor([True, False, True]))
     tensor(3.)
@@ -355,7 +364,8 @@ def var(
     dtype: Any = None,
     mask: Any = None,
 ) -> Any:
-    """masked.var(input, dim=None, unbiased=None, *, correction=None, …) -> Tensor: variances.
+    """masked.var(input, dim=None, unbiased=None, *, correction=None, …) -> Tensor: the variance of
+    the elements where `mask` holds.
 
     >>> torch.masked.var(tensor([1.0, 9.0, 5.0]), mask=tensor([True, False, True]))
     tensor(8.)
@@ -374,7 +384,8 @@ def std(
     dtype: Any = None,
     mask: Any = None,
 ) -> Any:
-    """masked.std(input, dim=None, unbiased=None, *, correction=None, …) -> Tensor: deviations.
+    """masked.std(input, dim=None, unbiased=None, *, correction=None, …) -> Tensor: the standard
+    deviation of the elements where `mask` holds.
 
     >>> torch.masked.std(tensor([1.0, 9.0, 5.0]), mask=tensor([True, False, True]))
     tensor(2.8284)
@@ -387,7 +398,8 @@ def std(
 
 @api(name="masked.cumsum", samples=ALONG_CASES)
 def cumsum(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
-    """masked.cumsum(input, dim, *, dtype=None, mask=None) -> Tensor: running sums.
+    """masked.cumsum(input, dim, *, dtype=None, mask=None) -> Tensor: running sums of the elements
+    where `mask` holds.
 
     >>> torch.masked.cumsum(tensor([1.0, 2.0, 4.0]), 0, mask=tensor([True, False, True]))
     tensor([1., 1., 5.])
@@ -399,7 +411,8 @@ def cumsum(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
 
 @api(name="masked.cumprod", samples=ALONG_CASES)
 def cumprod(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
-    """masked.cumprod(input, dim, *, dtype=None, mask=None) -> Tensor: running products.
+    """masked.cumprod(input, dim, *, dtype=None, mask=None) -> Tensor: running products of the
+    elements where `mask` holds.
 
     >>> torch.masked.cumprod(tensor([3.0, 2.0, 4.0]), 0, mask=tensor([True, False, True]))
     tensor([ 3.,  3., 12.])
@@ -411,7 +424,8 @@ def cumprod(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any
 
 @api(name="masked.softmax", samples=ALONG_CASES)
 def softmax(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
-    """masked.softmax(input, dim, *, dtype=None, mask=None) -> Tensor: shares of the exponentials.
+    """masked.softmax(input, dim, *, dtype=None, mask=None) -> Tensor: `softmax` over the elements
+    where `mask` holds.
 
     >>> torch.masked.softmax(tensor([1.0, 9.0, 1.0]), 0, mask=tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])

@@ -243,7 +243,8 @@ class Kthvalue(Picked):
 
 @op
 class Mode(Picked):
-    """mode(input, dim=-1, keepdim=False) -> (Tensor, LongTensor): the most frequent element.
+    """mode(input, dim=-1, keepdim=False) -> (Tensor, LongTensor): the most frequent element along
+    `dim`, and where it is.
 
     The smallest of several.
 

@@ -275,7 +275,7 @@ function start() {
   buildTree();
   openAtStart();
   const saved = bytesText(data.bytes ?? root.bytes), failed = byId.get(data.failed);
-  $("counts").textContent = `${plural(nodes.length, "node")}, ${saved} saved`;
+  $("counts").textContent = `${plural(nodeCount, "node")}, ${saved} saved`;
   $("error").hidden = !data.error;
   if (failed) $("error").append(el("button", { "data-key": "x" }, "Show the node"));
   $("error").append(data.error || "");

@@ -6,6 +6,9 @@ const SMALL = 60; // graphs up to this many nodes start fully expanded,
 const ROOM = 30; // larger ones with about this many items in view
 
 let uids = 0, groups = []; // parents first
+// A tensor without gradient is drawn, but is no node of the history.
+const nodeCount = data.nodes.filter(({ kind }) => kind !== "input" && kind !== "cut").length
+  + (data.more || 0);
 const nodes = [], byId = new Map(), byPath = new Map(), calls = new Map();
 const root = makeGroup("", null);
 

@@ -25,8 +25,8 @@ function number(value) {
 
 function bytesText(bytes) {
   const power = bytes ? Math.floor(Math.log2(bytes) / 10) : 0;
-  const count = Number(((bytes || 0) / 1024 ** power).toPrecision(3));
-  return `${count} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+  const count = (bytes || 0) / 1024 ** power; // as the text has it
+  return `${power ? count.toFixed(1) : count} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
 }
 
 function row(cells, bad) {
@@ -129,7 +129,7 @@ function overview() {
     el("h2", null, data.title),
     dim("Values flow down to the root, gradients back up. Click a node for its details, "
       + "a + to open a module."),
-    table([["nodes", nodes.length.toLocaleString("en")],
+    table([["nodes", nodeCount.toLocaleString("en")],
       ["edges", data.edges.length.toLocaleString("en")],
       ["not drawn", data.more ? `${plural(data.more, "node")} beyond the limit` : ""],
       ["parameters", nodes.filter((item) => kindOf(item) === "param").length || ""],
