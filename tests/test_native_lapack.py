@@ -111,3 +111,19 @@ def test_pivots_that_point_outside_do_not_reach_lapack():
     for pivots in ([1, 2, 4], [0, 1, 2]):
         assert lapack.solve_lu(a, np.array(pivots), a, False) is None
     assert lapack.are_pivots([1, -3, -3])
+
+
+def test_sizes_that_do_not_fit_do_not_reach_lapack():
+    """LAPACK would read and write beyond the memory; the loops raise what they always raised."""
+    square, tall, two = np.eye(3)[None], np.ones((1, 3, 2)), np.ones((1, 2, 2))
+    pivots = np.array([[1, 2, 3]])
+    assert lapack.solve_lu(square, pivots, two, False) is None  # fewer rows on the right
+    assert lapack.solve_lu(square[:, :1], pivots, tall, False) is None
+    assert lapack.solve_lu(square, pivots[:, :2], tall, False) is None
+    assert lapack.solve_lu(np.repeat(square, 2, 0), np.repeat(pivots, 2, 0), tall, False) is None
+    assert lapack.ldl(tall, False) is None
+    assert lapack.solve_ldl(square, pivots, two, False) is None
+    assert lapack.solve_ldl(square, pivots[:, :2], tall, False) is None
+    assert lapack.solve_ldl(square, pivots, np.repeat(tall, 2, 0), False) is None
+    assert lapack.reflections(np.repeat(tall, 2, 0), np.ones((1, 2))) is None
+    assert lapack.reflected(tall[..., :1], np.ones((1, 2)), tall, False) is None

@@ -1,7 +1,8 @@
 """Factorizations by LAPACK, which the OpenBLAS of NumPy's wheels contains and NumPy does not offer.
 
 Each function takes arrays of one floating dtype and returns None where LAPACK cannot be called; the
-loops in ops/linalg compute the same for it, and for GPUs.
+loops in ops/linalg compute the same for it, and for GPUs. LAPACK believes what it is told of sizes, so
+each function compares them itself.
 """
 
 from __future__ import annotations
@@ -58,11 +59,14 @@ def solve_lu(factors: Any, pivots: Any, b: Any, conjugate: bool) -> Any:
     n = factors.shape[-1]
     if not run or factors.dtype != b.dtype or not b.size:
         return None
-    places = np.ascontiguousarray(pivots, np.int64).reshape(-1, n)
+    places = np.ascontiguousarray(pivots, np.int64)
+    stack, (turned, right) = by_columns(factors)[1], by_columns(b)
+    count, columns = right.shape[:2]
+    if stack.shape != (count, n, n) or right.shape[2] != n or places.size != count * n:
+        return None
+    places = places.reshape(count, n)
     if not 1 <= places.min() <= places.max() <= n:
         return None  # LAPACK would follow them out of the matrix
-    stack, (turned, right) = by_columns(factors)[1], by_columns(b)
-    columns = right.shape[1]
     for i in range(len(stack)):
         sizes = (n, columns, stack[i], n, places[i], right[i], n)
         KERNELS.lapack(run, "C" if conjugate else "N", *sizes, 0)
@@ -75,7 +79,9 @@ def ldl(a: Any, hermitian: bool) -> tuple[Any, Any, Any] | None:
     if not run or not a.size:
         return None
     stack = by_columns(a)[1]
-    count, n, _ = stack.shape
+    count, n, rows = stack.shape
+    if rows != n:
+        return None
     pivots = np.empty((count, n), np.int64)
     info = np.empty(count, np.int32)
     room = np.empty(n * SMALL, a.dtype)
@@ -104,8 +110,11 @@ def solve_ldl(ld: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     if not run or ld.dtype != b.dtype:
         return None
     factors, (turned, stack) = by_columns(ld)[1], by_columns(b)
-    places = np.ascontiguousarray(pivots, np.int64).reshape(len(factors), -1)
     count, columns, n = stack.shape
+    places = np.ascontiguousarray(pivots, np.int64)
+    if not b.size or factors.shape != (count, n, n) or places.size != count * n:
+        return None
+    places = places.reshape(count, n)
     if not all([are_pivots(each) for each in places.tolist()]):
         return None  # LAPACK would follow them out of the matrix
     for i in range(count):
@@ -118,7 +127,8 @@ def reflections(a: Any, tau: Any) -> Any:
     run = routine("ungqr" if a.dtype.kind == "c" else "orgqr", a.dtype)
     rows, columns = a.shape[-2:]
     count = tau.shape[-1]
-    if not run or not a.size or not 0 < count <= columns <= rows or tau.dtype != a.dtype:
+    fits = 0 < count <= columns <= rows and tau.shape[:-1] == a.shape[:-2]
+    if not run or not a.size or not fits or tau.dtype != a.dtype:
         return None
     turned, stack = by_columns(a)
     scales = np.ascontiguousarray(tau).reshape(-1, count)
@@ -135,6 +145,7 @@ def reflected(a: Any, tau: Any, x: Any, turn: bool) -> Any:
     run = routine("unmqr" if is_complex else "ormqr", a.dtype)
     count, batch = tau.shape[-1], x.shape[:-2]
     fits = a.shape[:-2] == tau.shape[:-1] == batch and a.shape[-2] == x.shape[-2] >= count
+    fits = fits and a.shape[-1] >= count
     if not run or not x.size or not count or not fits or not a.dtype == tau.dtype == x.dtype:
         return None
     vectors = by_columns(a[..., :count])[1]
