@@ -1,8 +1,8 @@
 """Factorizations by LAPACK, which the OpenBLAS of NumPy's wheels contains and NumPy does not offer.
 
 Each function takes arrays of one floating dtype and returns None where LAPACK cannot be called; the
-loops in ops/linalg compute the same for it, and for GPUs. LAPACK believes what it is told of sizes, so
-each function compares them itself.
+loops in ops/linalg compute the same for it, and for GPUs. LAPACK believes what it is told of sizes,
+so each function compares them itself.
 """
 
 from __future__ import annotations
