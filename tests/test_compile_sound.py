@@ -4,7 +4,10 @@ Values are compared with the same function run as ordinary Python, in calls with
 other inputs: what a recording freezes shows in one of the two.
 """
 
+import gc
 import re
+import threading
+import time
 import warnings
 
 import pytest
@@ -937,3 +940,58 @@ def test_a_large_buffer_that_a_piece_writes_keeps_its_values():
         x = torch.randn(256, 64, generator=torch.Generator().manual_seed(i))
         torch.testing.assert_close(compiled(x), eager(x))
         torch.testing.assert_close(keys, expected)
+
+
+def test_callbacks_of_the_garbage_collector_are_no_part_of_a_call():
+    """They run at any time, and may ask for the time: hypothesis installs one in every test run."""
+    asked = []
+
+    def watch(phase, info):
+        asked.append(time.perf_counter())
+
+    def function(x):
+        for _ in range(12):
+            x = (x.tanh().exp() * 1.5).sin()
+        return x.sum()
+
+    often = gc.get_threshold()
+    gc.callbacks.append(watch)
+    gc.set_threshold(5)
+    try:
+        compiled = torch.compile(function, fullgraph=True)
+        for _ in range(6):
+            assert compiled(torch.ones(4, 4)) == function(torch.ones(4, 4))
+    finally:
+        gc.set_threshold(*often)
+        gc.callbacks.remove(watch)
+    assert asked
+
+
+def test_a_comparison_waits_for_backward_passes_of_other_threads():
+    """Such a pass puts the values of its call into the memory that the replay fills."""
+    w = torch.ones(8, requires_grad=True)
+
+    def function(x):
+        return ((x * w).tanh().exp() * (x * w).sin()).exp().cos().sum()
+
+    compiled = torch.compile(function)
+    for i in range(5):
+        compiled(torch.linspace(0, 1, 8) + i).backward()
+    (recording,) = compiled.recordings.values()
+    ran, result = threading.Event(), compiled(torch.linspace(0, 1, 8))
+    (wanted,) = torch.autograd.grad(function(torch.linspace(0, 1, 8)), w)
+
+    def differentiate():
+        found.append(torch.autograd.grad(result, w)[0])
+        ran.set()
+
+    found = []
+    thread = threading.Thread(target=differentiate)
+    with recording.has_the_memory():  # as a comparison does
+        thread.start()
+        assert not ran.wait(0.2)
+        recording.outside.leave()
+        for owner in recording.outside.residues:
+            owner[...] = 0
+    thread.join()
+    assert torch.equal(found[0], wanted)

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tapegrad.errors import tracebacks
+
 SHAPES = """
 import tapegrad as torch
 net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(9, 2))
@@ -117,3 +119,19 @@ def test_one_suggestion(tmp_path):
     """Python has one of its own, which it would put behind ours."""
     said = stderr_of(tmp_path, "import tapegrad as torch\ntorch.nn.Linear(1, 1).wieght\n")
     assert "did you mean .weight?" in said and "Did you mean" not in said
+
+
+def test_an_interrupt_between_two_lines_has_no_line():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    no_lines = bytes([0b1_1111_111])  # a table in which the code belongs to no line
+    interrupted.__code__ = interrupted.__code__.replace(co_linetable=no_lines)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        interrupted()
+    trace = caught.value.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    assert trace.tb_lineno is None
+    kept, left_out = tracebacks.without_ours(trace)
+    assert kept.tb_frame is trace.tb_frame and left_out == 0

@@ -24,10 +24,10 @@ def fingerprint(*values: Any) -> str:
     equal hashes, on every machine and in every build.
 
     >>> model = nn.Linear(2, 1)
-    >>> before = tg.diagnose.fingerprint(model)
-    >>> with tg.no_grad():
+    >>> before = diagnose.fingerprint(model)
+    >>> with no_grad():
     ...     _ = model.bias.add_(1)
-    >>> before == tg.diagnose.fingerprint(model), len(before)
+    >>> before == diagnose.fingerprint(model), len(before)
     (False, 16)
     """
     found = hashlib.sha256()

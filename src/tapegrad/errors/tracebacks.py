@@ -96,7 +96,8 @@ def without_ours(trace: TracebackType | None) -> tuple[TracebackType | None, int
     others = [t for t in frames if not is_ours(t)]
     made: TracebackType | None = None
     for t in reversed(others):
-        made = TracebackType(made, t.tb_frame, t.tb_lasti, t.tb_lineno)
+        line = -1 if t.tb_lineno is None else t.tb_lineno  # an interrupt may come between lines
+        made = TracebackType(made, t.tb_frame, t.tb_lasti, line)
     return made, len(frames) - len(others)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import gc
 import os
 import sys
 import types
@@ -148,6 +149,8 @@ class Noticing:
         """A function runs for the first time. IS_SEEN: no need to tell of it again; IS_WATCHED:
         what it calls in C is of interest."""
         code = frame.f_code
+        if runs_in_a_collection(frame):
+            return 0  # not seen: the user's code may call it, too
         self.seen[id(code)] = code
         is_other = not code.co_filename.startswith(PACKAGE)
         if not is_other and not is_instrumented(code):
@@ -187,7 +190,17 @@ def is_asked_by_user(frame: Any) -> bool:
         if frame.f_code.co_filename.startswith(PACKAGE):
             return False
         frame = frame.f_back
-    return frame is not None
+    return frame is not None and not runs_in_a_collection(frame)
+
+
+def runs_in_a_collection(frame: Any) -> bool:
+    """Whether the garbage collector called this: one of gc.callbacks, at any time."""
+    callbacks = [getattr(callback, "__code__", None) for callback in gc.callbacks]
+    while callbacks and frame is not None:
+        if frame.f_code in callbacks:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @functools.lru_cache(4096)  # every cell of a notebook has new code objects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
 from collections.abc import Callable
@@ -306,11 +307,18 @@ class Recording:
                 return "the parameters of an optimizer"
         return ""
 
+    def has_the_memory(self) -> Any:
+        """A `with` block in which no other thread runs the backward pass of an earlier call.
+
+        Such a pass puts the values of its call back into the memory that the steps fill.
+        """
+        return contextlib.nullcontext() if self.outside is None else self.outside.busy
+
     def replay(self, values: list[Any]) -> Any:
         if self.outside is None:
             self.run(values)
             return self.answer(None)
-        with self.outside.busy:
+        with self.has_the_memory():
             call = self.call_with(values, None)
             self.run(values)
             return self.answer(call)

@@ -122,6 +122,10 @@ class Comparison:
 
     def replay(self) -> None:
         """Run the steps, keep fingerprints of their results, and undo everything."""
+        with self.recording.has_the_memory():
+            self.replay_and_undo()
+
+    def replay_and_undo(self) -> None:
         recording = self.recording
         failed = ""
         try:

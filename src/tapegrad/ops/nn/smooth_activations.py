@@ -88,14 +88,9 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 def elu_values(xp: Any, input: Any, alpha: float, scale: float, input_scale: float) -> Any:
     x = real(input, "elu_cpu")
-    if not (
-        math.isfinite(alpha) and math.isfinite(input_scale)
-    ):  # times the zero above, it would be NaN
-        bent = xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
-        return cast_value(pick(xp, x < 0, bent, x * scale), input.dtype)
-    # One of the two parts is zero, and exactly so.
+    # Not the sum of both sides: an infinite alpha times the zero of the other side would be NaN.
     bent = xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
-    return cast_value(xp.maximum(x, 0) * scale + bent, input.dtype)
+    return cast_value(pick(xp, x < 0, bent, x * scale), input.dtype)
 
 
 def refuse_negative(alpha: float) -> None:
