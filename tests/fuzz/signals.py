@@ -358,11 +358,18 @@ class Points:
 
 
 def interrupted_by_timer(program: Callable[[], None], moment: float) -> str:
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    fired: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        fired.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, max(moment * LONGEST, 1e-5))
-        while True:
+        while not fired:
             program()
+        return "lost by Python, which ignores exceptions in callbacks of weak references"
     except KeyboardInterrupt as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return IN_A_BLOCK if frame.filename in COMPILED_FILES else frame.name
