@@ -356,7 +356,7 @@ def save(
 
 
 def flush(file: Any) -> None:
-    """What was saved can be read by the name of the file, as after PyTorch's `save`."""
+    """Flush a file object, so that another reader of the file sees what was just saved."""
     if hasattr(file, "flush"):
         file.flush()
 
