@@ -359,6 +359,8 @@ def tile(input: Any, *given: Any, dims: Any = None) -> Any:
             [2, 2]])
     """
     times = ints_of_call("tile", "dims", given if dims is None else (dims,))
+    if is_index(dims):
+        refuse_single_dims("", dims)
     return repeat_tile(input, (1,) * (input._array.ndim - len(times)) + times)
 
 
