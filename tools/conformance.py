@@ -71,7 +71,7 @@ ANSWERS: dict[str, Any] = {
     "_utils_internal.get_writable_path": str,
 }
 # Modules of which tests and helpers use private parts: those of the checkout.
-WHOLE = ("torch.testing._comparison", "torch.utils._import_utils")
+WHOLE = ("torch.testing._comparison", "torch.testing._utils", "torch.utils._import_utils")
 LACKING = re.compile(
     r"\bLacking\b|^AttributeError: (module 'torch|type object 'Tensor').* has no attribute"
     r"|No module named '(torch|functorch)|cannot import name|is not available in tapegrad"
@@ -362,7 +362,7 @@ def child(root: pathlib.Path, file: str, rest: Sequence[str]) -> int:
 def outcomes(
     root: pathlib.Path, file: str, rest: Sequence[str], seconds: float, torch: bool = False
 ) -> dict[str, Any]:
-    """test -> (outcome, error) of a file, in a process; after a test that ends it in another one."""
+    """test -> (outcome, error) of a file, in a process; another one goes on after a death."""
     with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as log:
         env = os.environ | {MARK: log.name, MARK + "_TORCH": "1" if torch else "0"}
         env["PYTHONPATH"] = os.pathsep.join(sys.path)

@@ -260,7 +260,10 @@ class Pass:
             parts[slot] = g if part is None else self.sum_of(part, g)
             return
         before = pending.total
-        if before is None:
+        if not self.record and isinstance(g, TensorBase) and before is not None:  # a sparse one
+            pending.total = self.sum_of(before, g)
+            pending.owned = 0
+        elif before is None:
             pending.total = g
             pending.owned = owned
         elif pending.owned and memory_of(before).may_add_into(before, g):
@@ -276,6 +279,8 @@ class Pass:
 
     def sum_of(self, before: Any, g: Any) -> Any:
         if not self.record:
+            if isinstance(before, TensorBase) or isinstance(g, TensorBase):
+                return DISPATCHED.sum_of(before, g)
             return memory_of(before).sum_of(before, g)
         first: TensorBase = before
         return before + g if first._special == ORDINARY else DISPATCHED.sum_of(before, g)
