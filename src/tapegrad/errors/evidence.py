@@ -432,13 +432,13 @@ def way_in(freed: Any, root: int) -> tuple[Any, Any]:
     `root` numbers the node from which the first pass started; (None, None) if this one does too.
     """
     users: dict[Any, list[Any]] = {}
-    for node in MODES.run.order.pending:
+    for node in MODES.run.pending:
         for edge in node._edges:
             if edge is not None:
                 users.setdefault(edge, []).append(node)
         if type(node).__name__ == "CopySlices" and node.inner is freed:
             freed = node
-    if any(n._seq == root and n not in users for n in MODES.run.order.pending):
+    if any(n._seq == root and n not in users for n in MODES.run.pending):
         return None, None
     stack, seen = [freed], {freed}
     while stack:

@@ -269,7 +269,7 @@ def hidden_by(node: Any, parts: list[Any], grads: Any) -> str:
 def nearest_chooser(node: Any) -> str:
     """The nearest user of a node, in the pass that runs, that can multiply by 0 or leave out."""
     users: dict[Any, list[Any]] = {}
-    for user in MODES.run.order.pending:
+    for user in MODES.run.pending:
         for edge in user._edges:
             if edge is not None:
                 users.setdefault(edge, []).append(user)

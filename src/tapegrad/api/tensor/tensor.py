@@ -16,6 +16,7 @@ import numpy as np
 from ... import dtypes, errors
 from ...autograd import api, copies, view_history
 from ...autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
+from ...autograd.starts import pass_from, plain_start
 from ...core import array_kind, lazy_conj, python_dispatch, subclass, wrappers
 from ...core.arguments import wrap_dim
 from ...core.base import (
@@ -482,8 +483,11 @@ class Tensor(Operators):
             )
             return
         if gradient is None and inputs is None and not create_graph:
-            api.backward_plain(self, bool(retain_graph))
-            return
+            start = plain_start(self)
+            if start is not None:
+                run = pass_from([start], bool(retain_graph), False)
+                run.go([start])
+                return
         api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -19,12 +19,12 @@ import numpy as np
 from ... import errors
 from ...autograd.api import grad
 from ...autograd.function import BackwardFunction
-from ...autograd.leaves import only_follows
 from ...autograd.starts import edge_of
 from ...core.base import Node, TensorBase, next_seq, user_frame, wrap
 from ...core.late_bound import TENSOR
 from ...core.locks import new_rlock
 from ...core.modes import MODES, autocast_set_to, grad_set_to
+from ...core.node import only_follows
 from ...core.python_dispatch import ACTIVE
 from ...core.strides import memory
 from ...ops.draws.generators import default_generator
