@@ -20,7 +20,7 @@ import numpy as np
 
 import tapegrad as tg
 
-from ...autograd import api, engine
+from ...autograd import api, watched
 from ...core.array_kind import host
 from ...core.base import STATE, TensorBase, user_frame
 from ...core.dispatch import apply
@@ -621,7 +621,7 @@ class record:
             optimizers.register_optimizer_step_pre_hook(recorder.before_step),
             optimizers.register_optimizer_step_post_hook(recorder.after_step),
         ]
-        engine.observers.append(recorder.node_done)
+        watched.observers.append(recorder.node_done)
         OpMode.__enter__(recorder)
         return self
 
@@ -636,7 +636,7 @@ class record:
         self.notes.remove()
         for handle in self.handles:
             handle.remove()
-        engine.observers.remove(recorder.node_done)
+        watched.observers.remove(recorder.node_done)
         recorder.forget()
         told = "finished" if kind is None else f"{kind.__name__}: {error}"
         recorder.stream.close({"end": told, "steps": recorder.step_number})
