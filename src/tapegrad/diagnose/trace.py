@@ -42,7 +42,7 @@ PICTURED = 5_000  # larger graphs are drawn when asked for, with what is left of
 
 @dataclasses.dataclass
 class Outgoing:
-    """What a step hands to one input of its op."""
+    """The gradient that a step gives to one input of its op."""
 
     node: Node  # where it goes
     slot: int  # which output of that
@@ -321,7 +321,7 @@ def title(node: Node | None) -> str:
 
 
 def names_of_nodes() -> dict[Node, str]:
-    """What the user's running functions call the results of nodes."""
+    """The names of nodes' results in the user's running functions."""
     names: dict[Node, str] = {}
     for name, t in words.tensors_held():
         if t._node is not None and t._slot == 0:

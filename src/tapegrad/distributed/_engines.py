@@ -176,7 +176,7 @@ class OverMPI:
 
 
 class Over:
-    """What a group has for an engine when it was destroyed."""
+    """Takes the place of a group's engine after the group was destroyed."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size

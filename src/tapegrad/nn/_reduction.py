@@ -1,4 +1,4 @@
-"""What the losses of other libraries ask about `reduction=`, as PyTorch's numbers."""
+"""`reduction=` as PyTorch's numbers, for libraries that ask for them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def place_of_spot(where: Spot) -> Place | None:
 
 
 class Listener:
-    """What happens in a loop; a check overrides what it wants to hear."""
+    """Base class of checks: one method per event of a training loop, overridden where needed."""
 
     def optimizer_made(self, optimizer: Any, where: Spot) -> None:
         """An optimizer was constructed."""
@@ -107,7 +107,7 @@ class BackwardCall:
 
     @functools.cached_property
     def graph(self) -> Walk:
-        """What is behind the roots, walked through once."""
+        """The graph of the roots, walked once for all checks."""
         return Walk(self.roots)
 
 

@@ -130,7 +130,7 @@ def around_inner(collector: Collector, inner: Any) -> int | None:
 def forward_data(
     trace: list[TracebackType], names: Names, title: str, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """What had been computed, and a node for the call that failed."""
+    """Graph data of a forward pass that failed: the nodes so far, and one for the failing call."""
     last = next((tb for tb in reversed(trace) if not is_ours(tb.tb_frame)), None)
     words, tree = ("", None) if last is None else expression(last)
     operands = operands_of(trace, last, tree)

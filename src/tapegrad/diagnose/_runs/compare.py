@@ -112,7 +112,7 @@ class Made:
 
 
 class Comparison:
-    """What `compare` found."""
+    """The result of `compare`."""
 
     def __init__(self, a: Run, b: Run, tolerance: Tolerance) -> None:
         self.a, self.b = a, b

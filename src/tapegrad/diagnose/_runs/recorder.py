@@ -94,7 +94,7 @@ def random_position() -> int:
 
 
 class Names:
-    """What ops of ours are called in PyTorch, and whether they draw random numbers."""
+    """PyTorch's names for our ops, and whether an op draws random numbers."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -533,7 +533,7 @@ def dtype_name(array: Any) -> str:
 
 
 def head(options: dict[str, Any]) -> dict[str, Any]:
-    """What the file says about the run."""
+    """The head of the file: facts about the run."""
     return {
         "library": "tapegrad",
         "version": tg.__version__,

@@ -335,7 +335,7 @@ def through_sink(output: Any) -> Any:
 
 
 class _DDPJoinHook(JoinHook):
-    """What a rank without inputs does while others have some."""
+    """Shadows the collectives of ranks that still have inputs, on a rank that has none left."""
 
     def __init__(self, ddp: DistributedDataParallel) -> None:
         self.ddp = ddp

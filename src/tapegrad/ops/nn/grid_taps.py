@@ -57,7 +57,7 @@ def clipped(xp: Any, x: Any, size: int) -> tuple[Any, Any]:
 
 
 def kept_inside(xp: Any, x: Any, size: int, padding: int, align: bool) -> tuple[Any, Any]:
-    """What the padding does to a point, and the slope of that."""
+    """A coordinate after padding moved it inside, and the slope of that."""
     if padding == ZEROS:
         return x, None
     if padding == BORDER:
