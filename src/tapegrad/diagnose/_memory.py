@@ -129,7 +129,7 @@ class Memory:
 
 
 def memory(loss: Any) -> Memory:
-    """The memory that the graph of `loss` (or of several tensors, in a list) keeps alive, in bytes."""
+    """The memory that the graph of `loss` (or of tensors in a list) keeps alive, in bytes."""
     attributes_size.cache_clear()  # CPython lays instances out anew as a program goes on
     roots = [words.behind(t) for t in words.tensors_of(loss, "memory", "loss")]
     for t in roots:

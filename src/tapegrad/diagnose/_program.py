@@ -475,7 +475,7 @@ def put_names(text: str, names: dict[str, str], shapes: dict[str, str]) -> str:
 
 
 class Simple(ast.NodeTransformer):
-    """Evaluates parts of an expression that are known: branches, and sums and products of numbers."""
+    """Evaluates known parts of an expression: branches, and sums and products of numbers."""
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:  # noqa: N802
         self.generic_visit(node)

@@ -31,7 +31,7 @@ def array_of(t: Any) -> Any:
 
 
 def wide(array: Any) -> Any:
-    """An array converted to a dtype that all of NumPy and CuPy compute with: bfloat16 is not one."""
+    """An array in a dtype that all of NumPy and CuPy compute with: bfloat16 is not one."""
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
@@ -160,7 +160,7 @@ def modules_held() -> dict[int, tuple[str, Any]]:
 
 
 def name_of_array(array: Any) -> str | None:
-    """The user's name for the tensor with these values; functions are searched first, then globals."""
+    """The user's name for the tensor with these values; functions are searched before globals."""
     found = evidence.name_of(array)
     if found is None:
         held = (n for n, t in reachable() if isinstance(t, TensorBase) and t._array is array)
