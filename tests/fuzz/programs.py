@@ -404,7 +404,7 @@ def limit_memory() -> None:
 
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         resource.setrlimit(resource.RLIMIT_AS, (ROOM, hard))
-    except (ImportError, ValueError):  # there is no such limit on Windows, and not every one on macOS
+    except (ImportError, ValueError):  # not every system has this limit
         pass
 
 
