@@ -210,7 +210,7 @@ def run(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, .
     if not batch_first:
         return stacked(name, input, *rest)
     out, *last = stacked(name, input.transpose(0, 1), *rest)
-    # PyTorch turns the result of the simpler kinds in place, which the user's modes are not told of.
+    # PyTorch turns the result of the simpler kinds in place; the user's modes are not told of it.
     turns = name != "lstm" and (not is_asked(out) or is_recorded())
     return (out.transpose_(0, 1) if turns else out.transpose(0, 1), *last)
 
