@@ -78,6 +78,8 @@ def run(command: list[Any], where: pathlib.Path, **environment: str) -> str:
 
 def environment(python: str, folder: pathlib.Path) -> pathlib.Path:
     """A new virtual environment's Python; pip comes from the one that runs this if need be."""
+    if os.sep in python:
+        python = os.path.abspath(python)
     made = [python, "-m", "venv", folder]
     if subprocess.run(made, capture_output=True).returncode:
         shutil.rmtree(folder, ignore_errors=True)
@@ -123,7 +125,7 @@ def try_it(
         )
         versions = run([own, "-c", code], elsewhere).split()
         assert str(folder) in versions[-1], versions  # not this tree
-    kernels = next(line for line in info.splitlines() if "ernels" in line).strip()
+    kernels = info.partition("  kernels: ")[2].splitlines()[0]
     passed = re.search(r"(\d+) passed", tests)
     kind = "sdist" if file.suffix == ".gz" else "pure wheel" if "-none-" in file.name else "wheel"
     return f"{kind}, Python {versions[0]}, NumPy {versions[1]}", {
@@ -144,13 +146,14 @@ def main() -> None:
     parser.add_argument("--pure", action="store_true", help="of an sdist, the pure build")
     parser.add_argument("--wheels", type=pathlib.Path, help="where to keep built wheels")
     parser.add_argument("--record", action="store_true", help="add the results to the evidence")
+    parser.add_argument("--commit", default="", help="of which the file was made, for the record")
     given = parser.parse_args()
     for python in given.python or [sys.executable]:
         wheels = given.wheels and given.wheels.resolve()
         what, numbers = try_it(given.file.resolve(), python, given.numpy, given.pure, wheels)
         print(what, numbers, flush=True)
         if given.record:
-            evidence.add("installs", what, numbers)
+            evidence.add("installs", what, numbers, at=given.commit)
 
 
 if __name__ == "__main__":
