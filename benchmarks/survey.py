@@ -5,6 +5,10 @@ survey_cases.py: layers, losses, optimizers, draws, indexing, in-place and `out=
 loading. Both libraries run in one process, on one thread, in turns; what counts is the least CPU
 time of a call. The results are compared with each other: a function that computes something else
 is in the report, not in the table. A ratio is tapegrad's time by PyTorch's.
+
+`--device cuda` runs the calls on a GPU, where the least time of a call counts until the GPU has
+finished it; `--warm K/N` prepares every Nth call from the Kth on and times nothing, so that N
+processes compile the kernels at the same time.
 """
 
 from __future__ import annotations
@@ -47,6 +51,30 @@ NOT_COMPARED = (
     "qr",
     "lobpcg",
 )
+
+
+class Place:
+    """Where the calls run: the device of tensors, the clock, and what waits for the device."""
+
+    device = "cpu"
+    clock = staticmethod(time.process_time_ns)
+
+    @staticmethod
+    def wait() -> None:
+        """Return when the device has done what it was given; the CPU always has."""
+
+    @classmethod
+    def on_gpu(cls, torch: Any, ours: Any) -> None:
+        """Make new tensors of both libraries on the GPU."""
+        cls.device, cls.clock = "cuda", staticmethod(time.perf_counter_ns)
+
+        def wait() -> None:
+            torch.cuda.synchronize()
+            ours.cuda.synchronize()
+
+        cls.wait = staticmethod(wait)
+        for library in (torch, ours):
+            library.set_default_device("cuda")
 
 
 class Row(NamedTuple):
@@ -102,17 +130,17 @@ def maker(library: Any, kind: str, times: int, grads: list[Any] | None) -> Calla
     def make(array: Any) -> Any:
         if array.dtype.kind != "f":
             whole = np.tile(array, [1 if n == 1 else times for n in array.shape])
-            return library.from_numpy(whole.copy())
+            return library.from_numpy(whole.copy()).to(Place.device)
         shape = scaled(array, times)
         rng = np.random.default_rng(len(shape) + times)
         low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 1.0)
         values = rng.uniform(low, high, shape)
         if kind == "int64":
-            return library.from_numpy(np.asarray(values * 10).astype(np.int64))
+            return library.from_numpy(np.asarray(values * 10).astype(np.int64)).to(Place.device)
         if kind == "complex64":
             values = np.asarray(values + 1j * rng.uniform(low, high, shape)).astype(np.complex64)
-            return library.from_numpy(values)
-        t = library.from_numpy(np.asarray(values))
+            return library.from_numpy(values).to(Place.device)
+        t = library.from_numpy(np.asarray(values)).to(Place.device)
         t = t.to(library.float32 if kind in ("", *KINDS[-2:]) else getattr(library, kind))
         if kind == "transposed" and len(shape) > 1:
             t = t.transpose(-1, -2).contiguous().transpose(-1, -2)
@@ -211,10 +239,11 @@ def wide(t: Any) -> Any:
 
 
 def once(call: Callable[[], Any], loops: int) -> float:
-    start = time.process_time_ns()
+    start = Place.clock()
     for _ in range(loops):
         call()
-    return (time.process_time_ns() - start) / loops / 1e9
+    Place.wait()
+    return (Place.clock() - start) / loops / 1e9
 
 
 def race(theirs: Callable[[], Any], ours: Callable[[], Any], turns: int, turn: float) -> Any:
@@ -268,6 +297,8 @@ class Survey:
             agree = False
         if not agree:
             self.different.append(label)
+        if not self.turns:
+            return
         try:
             best = race(theirs, ours, self.turns, self.turn)
         except (RuntimeError, MemoryError):
@@ -286,11 +317,12 @@ def mean(rows: list[Row]) -> float:
 
 def summary(title: str, rows: list[Row]) -> str:
     behind = sum([r.ratio > 1 for r in rows]) / len(rows)
-    beyond = sum([r.ratio > 2 for r in rows])
-    return f"| {title} | {len(rows)} | {mean(rows):.2f} | {behind:.0%} | {beyond} |"
+    half, beyond = [sum([r.ratio > limit for r in rows]) for limit in (1.5, 2)]
+    return f"| {title} | {len(rows)} | {mean(rows):.2f} | {behind:.0%} | {half} | {beyond} |"
 
 
-HEAD = "| {} | calls | geometric mean | behind | beyond 2 |\n|---|---:|---:|---:|---:|"
+HEAD = "| {} | calls | geometric mean | behind | beyond 1.5 | beyond 2 |"
+HEAD += "\n|---|---:|---:|---:|---:|---:|"
 
 
 def table(title: str, groups: dict[str, list[Row]]) -> str:
@@ -383,6 +415,8 @@ def main() -> None:
     parser.add_argument("--sizes", default=",".join(SIZES))
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--worst", type=int, default=60)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--warm", default="", help="K/N: compile what every Nth call needs")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
@@ -393,8 +427,13 @@ def main() -> None:
     ours = importlib.import_module("tapegrad")
     for library in (torch, ours):
         library.set_num_threads(1)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    survey = Survey(torch, ours, *((9, 0.01) if options.full else (3, 0.001)))
+    if options.device == "cuda":
+        Place.on_gpu(torch, ours)
+    else:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    turns = (0, 0.0) if options.warm else (9, 0.01) if options.full else (3, 0.001)
+    survey = Survey(torch, ours, *turns)
+    part, parts = map(int, (options.warm or "0/1").split("/"))
     import survey_cases
 
     start = time.process_time()
@@ -405,12 +444,14 @@ def main() -> None:
         if not kind:
             calls += survey_cases.calls(SIZES[size], backward)
         gc.collect()
-        for name, family, prepare in calls:
+        for name, family, prepare in calls[part::parts]:
             if options.only in name:
                 passes = "both" if backward else "forward"
                 survey.add(name, family, size, passes, kind, prepare)
         done = time.process_time() - start
         print(f"{size} {kind or 'float32'}: {done:.0f} s of CPU so far", file=sys.stderr)
+    if options.warm:
+        return
     text = report(survey, options.worst)
     print(text)
     if options.write:
