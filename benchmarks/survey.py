@@ -53,10 +53,14 @@ NOT_COMPARED = (
 )
 
 
+CREATING = ("draws", "making", "data loading")  # families whose calls make new tensors
+
+
 class Place:
     """Where the calls run: the device of tensors, the clock, and what waits for the device."""
 
     device = "cpu"
+    libraries: tuple[Any, ...] = ()  # those whose new tensors belong on a GPU
     clock = staticmethod(time.process_time_ns)
 
     @staticmethod
@@ -65,16 +69,21 @@ class Place:
 
     @classmethod
     def on_gpu(cls, torch: Any, ours: Any) -> None:
-        """Make new tensors of both libraries on the GPU."""
+        """Measure on the GPU, by the clock on the wall."""
         cls.device, cls.clock = "cuda", staticmethod(time.perf_counter_ns)
+        cls.libraries = (torch, ours)
 
         def wait() -> None:
             torch.cuda.synchronize()
             ours.cuda.synchronize()
 
         cls.wait = staticmethod(wait)
-        for library in (torch, ours):
-            library.set_default_device("cuda")
+
+    @classmethod
+    def new_tensors(cls, device: str | None) -> None:
+        """Say where new tensors are made; PyTorch's calls take longer while that is not None."""
+        for library in cls.libraries:
+            library.set_default_device(device)
 
 
 class Row(NamedTuple):
@@ -276,6 +285,7 @@ class Survey:
         if (name, passes) in self.slow:
             return
         label = f"{name} ({size}, {passes}{', ' + kind if kind else ''})"
+        Place.new_tensors("cuda")
         try:
             self.torch.manual_seed(0)
             theirs = prepare(self.torch)
@@ -299,6 +309,8 @@ class Survey:
             self.different.append(label)
         if not self.turns:
             return
+        if family not in CREATING:
+            Place.new_tensors(None)
         try:
             best = race(theirs, ours, self.turns, self.turn)
         except (RuntimeError, MemoryError):
