@@ -32,6 +32,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "survey.md"
 SIZES = {"16": 16, "64k": 1 << 16, "1M": 1 << 20}
 MIDDLE = "64k"
+SMALL = 1 << 10
 # Other inputs, at the middle size and forward only: a dtype, or how float32 lies in memory.
 KINDS = ("float64", "bfloat16", "float16", "int64", "complex64", "transposed", "broadcast")
 TOLERANCE = {"bfloat16": 0.1, "float16": 0.02, "float64": 1e-7}
@@ -188,6 +189,17 @@ def sample_calls(wanted: int, kind: str, backward: bool) -> Iterator[tuple[str, 
 
                 yield name, family, prepare
                 break
+
+
+def refused(torch: Any) -> set[str]:
+    """Functions whose samples do not scale: where a CPU raises, a GPU ends the process."""
+    names = set()
+    for name, _, prepare in sample_calls(SMALL, "", False):
+        try:
+            prepare(torch)()
+        except Exception:
+            names.add(name)
+    return names
 
 
 def found(library: Any, api: Any) -> Any:
@@ -439,7 +451,9 @@ def main() -> None:
     ours = importlib.import_module("tapegrad")
     for library in (torch, ours):
         library.set_num_threads(1)
+    unfit: set[str] = set()
     if options.device == "cuda":
+        unfit = refused(torch)
         Place.on_gpu(torch, ours)
     else:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -457,7 +471,7 @@ def main() -> None:
             calls += survey_cases.calls(SIZES[size], backward)
         gc.collect()
         for name, family, prepare in calls[part::parts]:
-            if options.only in name:
+            if options.only in name and name not in unfit:
                 passes = "both" if backward else "forward"
                 survey.add(name, family, size, passes, kind, prepare)
         done = time.process_time() - start
