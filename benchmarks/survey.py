@@ -465,17 +465,20 @@ def main() -> None:
     start = time.process_time()
     plans = [(size, "", back) for size in options.sizes.split(",") for back in (False, True)]
     plans += [(MIDDLE, kind, False) for kind in options.kinds.split(",") if kind]
-    for size, kind, backward in plans:
-        calls = [*sample_calls(SIZES[size], kind, backward)]
-        if not kind:
-            calls += survey_cases.calls(SIZES[size], backward)
-        gc.collect()
-        for name, family, prepare in calls[part::parts]:
-            if options.only in name and name not in unfit:
-                passes = "both" if backward else "forward"
-                survey.add(name, family, size, passes, kind, prepare)
-        done = time.process_time() - start
-        print(f"{size} {kind or 'float32'}: {done:.0f} s of CPU so far", file=sys.stderr)
+    try:
+        for size, kind, backward in plans:
+            calls = [*sample_calls(SIZES[size], kind, backward)]
+            if not kind:
+                calls += survey_cases.calls(SIZES[size], backward)
+            gc.collect()
+            for name, family, prepare in calls[part::parts]:
+                if options.only in name and name not in unfit:
+                    passes = "both" if backward else "forward"
+                    survey.add(name, family, size, passes, kind, prepare)
+            done = time.process_time() - start
+            print(f"{size} {kind or 'float32'}: {done:.0f} s of CPU so far", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted: the report has what was measured so far", file=sys.stderr)
     if options.warm:
         return
     text = report(survey, options.worst)
