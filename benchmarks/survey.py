@@ -391,6 +391,27 @@ def report(survey: Survey, worst: int) -> str:
     return "\n\n".join(parts)
 
 
+def record(survey: Survey) -> None:
+    """Add each size, pass and kind of input to the evidence, with the rows that lose most."""
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tools"))
+    import evidence
+
+    groups: dict[str, list[Row]] = {}
+    for row in survey.rows:
+        passes = "forward" if row.passes == "forward" else "forward and backward"
+        groups.setdefault(f"{row.size}, {passes}, {row.kind or 'float32'}", []).append(row)
+    for what, rows in groups.items():
+        numbers = {
+            "calls": len(rows),
+            "geometric mean": round(mean(rows), 2),
+            "behind": sum([r.ratio > 1 for r in rows]),
+            "beyond 2": sum([r.ratio > 2 for r in rows]),
+        }
+        worst = sorted(rows, key=lambda r: -r.ratio)[:10]
+        note = "worst: " + ", ".join([f"`{r.name}` {r.ratio:.1f}" for r in worst])
+        evidence.add("survey", what, numbers, note=note)
+
+
 PAGE_HEAD = """# Survey of every function
 
 Every function of the library against PyTorch {torch}, in one process, on one thread, in turns;
@@ -433,6 +454,7 @@ def page_head(torch: Any, note: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/survey.md")
+    parser.add_argument("--record", action="store_true", help="add a summary to docs/evidence")
     parser.add_argument("--note", default="", help="a sentence for the page, the last argument")
     parser.add_argument("--full", action="store_true", help="longer turns: less noise")
     parser.add_argument("--only", default="", help="names that contain this")
@@ -483,6 +505,8 @@ def main() -> None:
         return
     text = report(survey, options.worst)
     print(text)
+    if options.record:
+        record(survey)
     if options.write:
         PAGE.write_text(page_head(torch, options.note) + text + "\n")
 

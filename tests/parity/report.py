@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import sys
 from typing import Any
 
 from differences import section
@@ -26,18 +28,30 @@ Found = dict[str, dict[str, Any]]
 def summary(found: Found) -> str:
     lines = [f"{'check':16} {'everyday':>12} {'the rest':>12} {'all':>12}"]
     for check in CHECKS:
-        cells = []
-        for group in ("everyday", "rest", "all"):
-            results = [
-                r[check]
-                for name, r in found.items()
-                if r.get(check) is not None
-                and (group == "all" or (group == "everyday") == common(name))
-            ]
-            good = sum(not isinstance(r, str) for r in results)
-            cells.append(f"{good}/{len(results)}")
+        counts = [count(found, check, group) for group in ("everyday", "rest", "all")]
+        cells = [f"{good}/{of}" for good, of in counts]
         lines.append(f"{check:16} {cells[0]:>12} {cells[1]:>12} {cells[2]:>12}")
     return "\n".join(lines)
+
+
+def count(found: Found, check: str, group: str = "all") -> tuple[int, int]:
+    """How many operators of a group agree in a check, and of how many."""
+    results = [
+        r[check]
+        for name, r in found.items()
+        if r.get(check) is not None and (group == "all" or (group == "everyday") == common(name))
+    ]
+    return sum([not isinstance(r, str) for r in results]), len(results)
+
+
+def record(found: Found) -> None:
+    """Add the numbers of all operators to the evidence."""
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
+    import evidence
+
+    for check in CHECKS:
+        agree, operators = count(found, check)
+        evidence.add("op_db", check, {"agree": agree, "operators": operators})
 
 
 def common(name: str) -> bool:
