@@ -68,6 +68,8 @@ static PyMethodDef functions[] = {
     {"forget_memory", tg_forget_memory, METH_NOARGS, "none of what is kept is wanted soon"},
     {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
     {"succeeded", tg_succeeded, METH_O, "whether the one number of a flag is zero"},
+    {"guards_hold", (PyCFunction)(void (*)(void))tg_guards_hold, METH_FASTCALL,
+     "guards_hold(entries, lengths, cells, items, classes, orders, functions): whether all hold"},
     {"as_before", (PyCFunction)(void (*)(void))tg_as_before, METH_FASTCALL,
      "as_before(entries, lengths, cells, items): whether containers hold what they held"},
     {"only_ours", tg_only_ours, METH_O, "only_ours(list of (leaf, gradient)): nobody else has them"},

@@ -56,6 +56,7 @@ PyObject *tg_join_tapes(PyObject *self, PyObject *tapes);
 
 /* guards.c */
 PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_guards_hold(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_only_ours(PyObject *self, PyObject *gradients);
 PyObject *tg_count_up(PyObject *self, PyObject *arrays);
 
