@@ -252,7 +252,7 @@ def test_wide_graph_is_not_quadratic():
         total = parts[0]
         for p in parts[1:]:
             total = total + p
-        # The time of this thread: a busy machine would stretch the long run more than the short one.
+        # The time of this thread: on a busy machine the clock stretches long runs most.
         start = time.thread_time()
         total.backward()
         return time.thread_time() - start
