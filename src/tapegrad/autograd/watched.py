@@ -1,4 +1,4 @@
-"""What a backward pass does besides filling leaves: hooks, captured gradients, observers.
+"""Hooks, captured gradients and observers of a backward pass.
 
 `Pass.visit` calls this for a node that has hooks, and for all nodes of a pass for `autograd.grad`,
 `backward(inputs=...)`, anomaly mode or an observer. engine.py has the pass itself.

@@ -62,7 +62,7 @@ class OpNode(Node):
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """As PyTorch has them: arguments without derivative (masks, indices) have no edge."""
+        """PyTorch's next_functions: arguments without derivative (masks, indices) have no edge."""
         edges = super().next_functions
         rules = self._op.rules
         if None not in rules or len(rules) != len(edges):

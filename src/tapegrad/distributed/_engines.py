@@ -1,4 +1,4 @@
-"""Who carries the bytes: MPI, or nobody where there is one process. All on contiguous arrays.
+"""Engines that carry the bytes: MPI, or none for one process. All on contiguous arrays.
 
 Every method starts an operation and returns a request, something with `Test() -> bool`.
 """

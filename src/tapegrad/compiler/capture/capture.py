@@ -366,7 +366,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
 
 
 def kind_of(t: Any) -> str:
-    """What sets a tensor apart from ordinary ones (its class, layout or device), in words."""
+    """The property that makes a tensor special (its class, layout or device), in words."""
     if type(t) is not TENSOR.cls:
         return f"a {type(t).__name__}"
     if lazy_conj.has(t._array):

@@ -97,7 +97,7 @@ class Cause:
 
 
 class Made:
-    """Who made the values of one run, by hash."""
+    """The ops that made the values of one run, by hash."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[Op, Any]] = {}
