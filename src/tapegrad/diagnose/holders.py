@@ -1,4 +1,4 @@
-"""Finds who holds a tensor: the way to it from the user's variables, and the line that stored it there.
+"""Finds who holds a tensor: the way to it from the user's variables, and the line that stored it.
 
 >>> import tapegrad as torch
 >>> class Trainer:

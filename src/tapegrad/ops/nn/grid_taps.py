@@ -68,7 +68,7 @@ def kept_inside(xp: Any, x: Any, size: int, padding: int, align: bool) -> tuple[
 
 
 def whole(xp: Any, x: Any) -> Any:
-    """Coordinates as integers; NaN, and what is too large for an integer, becomes a place outside."""
+    """Coordinates as integers; NaN, and what is too large for one, becomes a place outside."""
     x = half_as_single(x)
     return xp.where(xp.abs(x) < 2**31, x, -100).astype(np.int64)
 
