@@ -39,7 +39,7 @@ from .users_rules import may_act
 TWICE = "torch.compile with aot_autograd does not currently support double backward"
 PERIOD = 4093  # of the numbers in arbitrary gradients; a prime, so that rows differ
 TIMED = 5  # runs with a clock beside them
-BEHIND = "a backward pass goes on behind an argument"
+BEHIND = "a backward pass continues into the history of an argument"
 SERIAL = itertools.count()
 Pattern = tuple[bool, ...]  # which of the results a gradient came for
 
