@@ -60,7 +60,7 @@ def _will_engine_execute_node(node: Any) -> bool:
             "A leaf node was passed to _will_engine_execute_node but we are currently running "
             "autograd.grad(). This is currently not supported."
         )
-    pending = run.order.pending.get(node)
+    pending = run.pending.get(node)
     if pending is None or not pending.useful:
         return False
     return run.captures is None or pending.leads_on
@@ -79,18 +79,17 @@ def _execution_order() -> list[Any]:
             "with multithreading disabled, e.g. by running:\n\n"
             "with torch.autograd.set_multithreading_enabled(False):\n    ..."
         )
-    order = run.order
-    queued = [pending.node for pending in (*order.leaves, *[p for _, p in order.complete])]
-    if order.following is not None:
-        queued.append(order.following.node)
-    waiting = {node: pending.waiting for node, pending in order.pending.items()}
+    queued = [pending.node for pending in (*run.leaves, *[p for _, p in run.complete])]
+    if run.following is not None:
+        queued.append(run.following.node)
+    waiting = {node: pending.waiting for node, pending in run.pending.items()}
     ready = [(0, 0, run.at), *[place_of(node) for node in queued]]
     found = []
     while ready:
         first = min(ready, key=lambda item: item[:2])
         ready.remove(first)
         node = first[2]
-        if not order.pending[node].useful:
+        if not run.pending[node].useful:
             continue
         found.append(shown(node) or node)
         for edge in node._edges:
