@@ -385,6 +385,18 @@ def test_a_dual_written_to_a_view(write, tangent):
         same(fwAD.unpack_dual(view).tangent, np.array(tangent).T * 2)
 
 
+def test_views_see_what_another_view_made_dual():
+    x, t = torch.ones(3), torch.tensor([1.0, 2.0, 3.0])
+    with fwAD.dual_level():
+        for write in (0, 1, 2):
+            base = torch.zeros(3)
+            views = base[...], base.view(3), base
+            views[write].copy_(fwAD.make_dual(x, t))
+            for view in views:
+                view.mul_(2)
+            same(fwAD.unpack_dual(base).tangent, [8.0, 16.0, 24.0])
+
+
 def test_detach_in_place_takes_the_tangent():
     with fwAD.dual_level():
         x = fwAD.make_dual(torch.ones(2), torch.ones(2)).clone()
