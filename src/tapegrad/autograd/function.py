@@ -735,6 +735,9 @@ class ErrorNode(Node):
         raise RuntimeError(self.message)
 
 
+ErrorNode.__name__ = "Error"  # as PyTorch shows it
+
+
 def refuse_twice(grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """Gradients as results of a node that raises when backward reaches it."""
     node = ErrorNode(
