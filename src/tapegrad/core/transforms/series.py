@@ -356,11 +356,9 @@ def one_moves(
 
     f' and f'' do not depend on the path: they are made once, not once per path.
     """
-    x = tensors[i]
-    ones = RECORDED.ones_like(x)
-    along: list[Path] = [[None, None] for _ in tensors]
-    along[i] = [ones, None]
-    (slope,), (bend,) = by_rule(op, tensors, along, outs, attrs, expansion, 2)
+    slope, bend = slope_and_bend(op, tensors, outs, attrs, i, expansion)
+    if slope is None:
+        return None, first_order(op, tensors, seconds, outs, attrs)[0]
     first = slope * firsts[i]
     second = None if seconds[i] is None else slope * seconds[i]
     if bend is not None:
@@ -369,3 +367,29 @@ def one_moves(
     others = [None if j == i else d for j, d in enumerate(seconds)]
     (rest,) = first_order(op, tensors, others, outs, attrs)
     return first, rest if second is None else second if rest is None else second + rest
+
+
+def slope_and_bend(
+    op: Op, tensors: Any, outs: Any, attrs: Any, i: int, expansion: Expansion
+) -> tuple[Any, Any]:
+    """f' and f'' of an elementwise op as a function of one tensor; None for an f'' of zero."""
+    x = tensors[i]
+    ones = RECORDED.ones_like(x)
+    tangents: list[Any] = [None] * len(tensors)
+    tangents[i] = ones
+    slope: Any = None
+    values = outs
+    if op.jvp_reads_outs:
+        (slope,) = first_order(op, tensors, tangents, outs, attrs)
+        if slope is None:
+            return None, None
+        values = (carrying(outs[0], [slope], expansion.levels),)
+    points = list(tensors)
+    points[i] = carrying(x, [ones], expansion.levels)
+    (made,) = expansion.with_order(
+        1, first_order, op, tuple(points), tangents, tuple(values), attrs
+    )
+    if made is None:
+        return None, None
+    bend = derivative(made, 1, expansion.levels, 1)
+    return derivative(made, 0, expansion.levels, 1) if slope is None else slope, bend
