@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import evidence
 from . import devices, lazy_conj
-from .base import INTERPRETED, STATE, WITH_BITS, TensorBase, blank, special_by, wrap
+from .base import INTERPRETED, STATE, WITH_BITS, TensorBase, blank, special_by
 from .dispatch import apply, run_on_arrays
 from .function_modes import watch_class
 from .late_bound import DISPATCHED, INTERPRETERS, TENSOR
