@@ -6,9 +6,11 @@
 For each file it prints how many tests pass, fail, need what tapegrad does not have, end the
 process, fail in the PyTorch that is installed too (mostly because the checkout is of another
 version), are skipped by PyTorch itself, or are excluded here (EXCLUDED says why). `--show N` adds
-the N most frequent errors, `--json FILE` writes the outcome of each test. Nothing of PyTorch's is
-copied: the tests and the helpers in torch/testing/_internal are read from the checkout. What these
-helpers import and tapegrad lacks is replaced by an object that raises `Lacking` when it is used.
+the N most frequent errors, `--json FILE` writes the outcome of each test, `--record` adds a record
+for each file to the evidence (docs/evidence/conformance.toml, which `make evidence-page` prints).
+Nothing of PyTorch's is copied: the tests and the helpers in torch/testing/_internal are read from
+the checkout. What these helpers import and tapegrad lacks is replaced by an object that raises
+`Lacking` when it is used.
 """
 
 from __future__ import annotations
@@ -389,6 +391,19 @@ def likeness(error: str) -> str:
     return re.sub(r"0x[0-9a-f]+|[-\d.e+]*\d[-\d.e+]*", "#", first)[:160]
 
 
+def record(root: pathlib.Path, file: str, chosen: str, counts: dict[str, int]) -> None:
+    """Add the counts of a file to the evidence, with the version of the checkout."""
+    import evidence
+
+    version = (root / "version.txt").read_text().strip()[:6].rstrip("a")
+    command = f"make conformance PYTORCH=path CONFORMANCE_FILES={file}"
+    what = file.removesuffix(".py")
+    if chosen:
+        command = f"python tools/conformance.py path {file} -k '{chosen}'"
+        what += f", tests with `{chosen}`"
+    evidence.add("conformance", what, counts, command=command, note=f"tests of PyTorch {version}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("pytorch", type=pathlib.Path, help="a checkout of PyTorch's source")
@@ -397,6 +412,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1800, help="for each file")
     parser.add_argument("--show", type=int, default=0, help="errors to print for each file")
     parser.add_argument("--json", type=pathlib.Path, help="a file for all outcomes")
+    parser.add_argument(
+        "--record", action="store_true", help="add the numbers of each file to docs/evidence"
+    )
     given = parser.parse_intermixed_args()
     root = given.pytorch.resolve()
     if not (root / "torch" / "testing" / "_internal").is_dir():
@@ -415,6 +433,8 @@ def main() -> int:
         total += counts
         everything[file] = found
         took = time.monotonic() - begin
+        if given.record:
+            record(root, file, given.k, {w: counts[w] for w in words})
         print(f"{file:32}", *[f"{counts[w]:8}" for w in words], f"{took:8.0f}", flush=True)
         errors = collections.Counter(
             f"{o}: {likeness(e)}" for o, e in found.values() if o in FAILURES

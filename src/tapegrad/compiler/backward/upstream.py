@@ -112,7 +112,7 @@ class Behind(Node):
         self._outputs = tuple([(t._array.shape, t._array.dtype) for t in values])
         self._edges = tuple(ends)
         self._leaves = (*values, *self.leaves)
-        self._frees = True
+        self._frees = self._gives_away = True
         self._kept = ()  # None once it is freed
         self._seq = next_seq()
 

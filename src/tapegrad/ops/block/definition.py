@@ -425,6 +425,7 @@ def default_call(record: Op) -> Callable[..., Any]:
     def call_binary(input: Any, other: Any, *, run: Any = None) -> Any:
         return binary(record, input, other) if run is None else run(record, (input, other))
 
+    call_binary.op_of_two = record  # type: ignore[attr-defined]
     return call_binary
 
 

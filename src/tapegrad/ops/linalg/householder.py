@@ -83,7 +83,7 @@ def reflections_slope(F: Any, grad: Any, input: Any, tau: Any, x: Any, turn: boo
         g_columns[i] = -(F.conj(scale) * right + scale * left)
         g_tau = -F.matmul(back, adjoint(F, row))
         g_taus[i] = F.conj(g_tau) if turn else g_tau
-        grad = grad - F.matmul(F.conj(scale) * one, back)
+        grad = F.sub(grad, F.matmul(F.conj(scale) * one, back))
     ndim = len(input.shape)
     if not count:
         return F.zeros_like(input), F.zeros_like(tau), grad

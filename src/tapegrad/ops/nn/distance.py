@@ -168,12 +168,12 @@ class EuclideanDist(Block):
     def d_x1(F, grad, x1, x2, out):
         ratio = F.where(out == 0, 0, grad / F.where(out == 0, 1, out))
         last = len(out.shape) - 1
-        return x1 * F.sum(ratio, (last,), True, None) - F.matmul(ratio, x2)
+        return F.sub(x1 * F.sum(ratio, (last,), True, None), F.matmul(ratio, x2))
 
     def d_x2(F, grad, x1, x2, out):
         ratio = turned(F, F.where(out == 0, 0, grad / F.where(out == 0, 1, out)))
         last = len(out.shape) - 1
-        return x2 * F.sum(ratio, (last,), True, None) - F.matmul(ratio, x1)
+        return F.sub(x2 * F.sum(ratio, (last,), True, None), F.matmul(ratio, x1))
 
     def jvp(F, x1, t_x1, x2, t_x2, out):
         return pushed(F, x1, x2, t_x1, t_x2, out, 2.0)
