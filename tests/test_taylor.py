@@ -333,6 +333,113 @@ def test_layers_cost_one_product_per_value_slopes_and_bends():
     assert "bmm(" not in text and not any(["* c" in line for line in made])
 
 
+# ---------------------------------------------------------------------- functions of users
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * t
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+        return Cube.apply(x), in_dims[0]
+
+
+class ExpAndSin(torch.autograd.Function):
+    """Two outputs, of which `jvp` reads one, and an argument that is no tensor."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, y: Any, scale: float) -> Any:
+        return x.exp() * scale, (x * y).sin()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs[:2], output[0])
+        ctx.save_for_forward(*inputs[:2], output[0])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, h: Any) -> Any:
+        x, y, e = ctx.saved_tensors
+        c = (x * y).cos()
+        return g * e + h * c * y, h * c * x, None
+
+    @staticmethod
+    def jvp(ctx: Any, tx: Any, ty: Any, _: Any) -> Any:
+        x, y, e = ctx.saved_tensors
+        return tx * e, (x * y).cos() * (tx * y + x * ty)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x.mul_(2)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_dirty(inputs[0])
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        return t.mul_(2)
+
+
+def by_functions(x: Any) -> Any:
+    a, b = ExpAndSin.apply(x.sin(), x * x, 2.0)
+    return (a * b).sum() + Cube.apply(b).prod()
+
+
+def by_ops(x: Any) -> Any:
+    a, b = 2 * x.sin().exp(), (x.sin() * x * x).sin()
+    return (a * b).sum() + (b**3).prod()
+
+
+def test_functions_of_users_follow_paths_by_their_own_rule():
+    x, v = f64(0.5, 1.5), f64(0.3, -1.2)
+    series = ([v, v.cos(), v.sin(), v],)
+    got, want = [func.jet(f, (x,), series)[1] for f in (by_functions, by_ops)]
+    for a, b in zip(got, want, strict=True):
+        close(a, b)
+    ours, plainly = func.laplacian(by_functions), func.laplacian(by_ops)
+    close(func.laplacian(lambda x: Cube.apply(x).sum())(x), 6 * x.sum())
+    close(ours(x), plainly(x))
+    close(func.grad(ours)(x), func.grad(plainly)(x))
+    close(func.hessian(ours)(x), func.hessian(plainly)(x))
+    close(func.biharmonic(by_functions)(x), func.biharmonic(by_ops)(x))
+    points = torch.stack([x, x + 1, x * 0.1])
+    close(func.vmap(ours)(points), func.vmap(plainly)(points))
+    w = f64(0.3, 0.4).requires_grad_()
+    (a,), (b,) = [
+        torch.autograd.grad(func.laplacian(lambda x, f=f: f(x * w))(x), w)
+        for f in (by_functions, by_ops)
+    ]
+    close(a, b)
+    with pytest.raises(NotImplementedError, match="Taylor mode with Doubled, which writes into"):
+        func.jet(lambda x: Doubled.apply(x * 1).sum(), (x,), ([v, v],))
+
+
+def test_no_coefficients_of_no_inputs():
+    empty = torch.zeros(0)
+    f = lambda x: x.square().sum()  # noqa: E731
+    assert func.operator(f, 1.0, 2.0)(empty).item() == 0
+    assert func.laplacian(f)(empty).item() == 0
+
+
 # ---------------------------------------------------------------------- parts of the input
 
 PAIRS = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]

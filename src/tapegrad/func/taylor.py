@@ -249,7 +249,14 @@ def operator(
         rows, weights = directions_of(of_second, flat)
         drift = None if of_first is None else (of_first + tg.zeros_like(flat)).reshape(x.shape)
         found = along_rows(
-            func, args, kwargs, argnums, rows.reshape(-1, *x.shape), weights, drift, chunk_size
+            func,
+            args,
+            kwargs,
+            argnums,
+            rows.reshape(len(rows), *x.shape),
+            weights,
+            drift,
+            chunk_size,
         )
         if of_zeroth is None:
             return found

@@ -65,6 +65,19 @@ class Expansion:
     def derivatives(self, t: Any, order: int) -> Path:
         return [tangent_of(t, level) for level in self.levels[:order]]
 
+    def of_function(self, rule: Any, tensors: Any, paths: list[Path], outs: Any) -> list[Any]:
+        """The derivatives of outputs that no op has made, from their forward-mode rule.
+
+        `rule` has the signature of `Op.jvp`; the tensors come without derivatives (`strip`).
+        """
+        op = Op()
+        op.jvp = rule
+        op.single = False
+        op.jvp_reads_outs = True
+        op.tensors = ("input",) * len(paths)
+        op.needed_by = (op.outs,) * len(paths)
+        return results(op, tensors, paths, outs, (), self)
+
     def summed(self, t: Any) -> Any:
         """The weighted sum of a tensor over the paths of a collapsed expansion."""
         assert self.paths is not None

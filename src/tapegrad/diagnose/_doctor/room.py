@@ -90,7 +90,8 @@ def free_of_machine() -> int | None:
 def free_of_container() -> int | None:
     try:
         limit, used = [
-            int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current")
+            int(Path(f"/sys/fs/cgroup/{name}").read_text())
+            for name in ("memory.max", "memory.current")
         ]
     except (OSError, ValueError):  # no container, or one without a limit ("max")
         return None
