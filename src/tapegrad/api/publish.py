@@ -515,7 +515,7 @@ OWN_CHECK = {"permute", "reshape", "view"}
 
 
 def special_methods(module: Any) -> None:
-    """What a method does otherwise than the function of its name, and what looks like a field."""
+    """Publish methods that differ from the function of their name, and properties."""
     for name, method in getattr(module, "METHODS", {}).items():
         refuses = method.__module__ == removed_names.__name__  # whatever it is called on
         checks = name in OWN_CHECK or refuses

@@ -15,13 +15,13 @@ from ..core.base import (
 )
 from ..core.function_modes import WATCHED, is_watched
 from ..core.late_bound import ON_DEMAND, RECORDING
-from ..core.modes import ANOMALY, MODES, grad_set_to
+from ..core.modes import ANOMALY, MODES
 from ..core.node import OpNode, accumulate_node
 from ..core.per_thread import instead
-from ..core.python_dispatch import ACTIVE, same_always
+from ..core.python_dispatch import same_always
 from ..core.strides import is_dense
 from ..core.transforms.batched import batched, has_batched, lift
-from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, refuse_inside
+from ..core.transforms.levels import BACKWARD_INSIDE, TANGENTS, refuse_inside
 from ..core.transforms.opening import level_of
 from ..core.warned import warn
 from . import dispatched
@@ -34,7 +34,6 @@ from .starts import (
     implicit_seed,
     is_root,
     pass_from,
-    plain_start,
     prepare_starts,
     root_facts,
     runs_on_tensors,
@@ -295,16 +294,6 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
     return g
 
 
-def backward_plain(root: Any, keep: bool) -> None:
-    """`loss.backward()`: fast path of `backward` for a plain scalar, outside of transforms."""
-    may_run_on_tensors = STACK.levels or ACTIVE.modes or dispatched.Seen.nodes
-    start = None if may_run_on_tensors else plain_start(root)
-    if start is None:
-        backward(root, None, keep)
-    else:
-        launch(pass_from([start], keep, False), [start])
-
-
 MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack holds about 120
 
 
@@ -316,18 +305,8 @@ def launch(run: Pass, starts: list[Start], graph: bool = False) -> None:
         if run.depth % MOST_NESTED == 0:
             instead(launch, run, starts, graph)
             return
-    MODES.run = run
-    try:
-        if run.record:  # hooks and Functions set the grad mode themselves; recorded ops need it on
-            with grad_set_to(graph):
-                run.go(starts)
-        else:
-            run.go(starts)
-        run.at = None
-        while run.callbacks:
-            run.callbacks.pop(0)()
-    finally:
-        MODES.run = outer
+    run.graph = graph
+    run.go(starts)
 
 
 def gradients(run: Pass, starts: list[Start], graph: bool, count: int) -> list[Any]:

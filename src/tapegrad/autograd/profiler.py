@@ -20,7 +20,7 @@ from ..core.locks import new_lock
 from ..core.modes import count
 from ..core.per_thread import PerThread
 from ..errors.absent import absent_class
-from . import engine
+from . import watched
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
@@ -189,9 +189,9 @@ class profile:
                 RUNNING.remove(self)
             if len(RUNNING) == (1 if change > 0 else 0):
                 if change > 0:
-                    engine.observers.append(node_done)
+                    watched.observers.append(node_done)
                 else:
-                    engine.observers.remove(node_done)
+                    watched.observers.remove(node_done)
                     OPEN.frames.clear()
             STATE.timing += change
         count(change, 0)

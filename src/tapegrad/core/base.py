@@ -145,12 +145,7 @@ def user_frame(depth: int) -> Any:
         frame = getframe(depth)
     except ValueError:
         return None
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if filename not in _own_files:
-            if not filename.startswith(PACKAGE):
-                break
-            _own_files[filename] = True
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     return frame
 
@@ -289,6 +284,10 @@ class Node(Stamped):
 
     def _pull(self, grad: Any, record: bool) -> Any:
         """The gradients for the edges, given the gradient of the output (a list if several)."""
+        raise NotImplementedError
+
+    def _accumulate(self, g: Any, record: bool, owned: int, caller: Any) -> None:
+        """Add a gradient that has arrived to the `.grad` of a leaf (AccumulateGrad)."""
         raise NotImplementedError
 
     def _release(self) -> None:

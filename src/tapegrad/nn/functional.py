@@ -1,4 +1,4 @@
-"""What layers compute, as functions."""
+"""The computations of layers, as functions."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ linear = APIS["nn.functional.linear"].call
 
 
 def _asked(function: Any, input: Any, options: dict[str, Any]) -> Any:
-    """What a mode or the `__torch_function__` of `input` answers, or NotImplemented."""
+    """The answer of a mode or of the `__torch_function__` of `input`, or NotImplemented."""
     if WATCHED and is_watched((input,), {}):
         return ask_watchers(function, (input,), options)
     return ask_foreign(function, (input,), options)

@@ -206,7 +206,7 @@ class SparseTensor(OverEntries):
         return self._coalesced
 
     def coalesce(self) -> SparseTensor:
-        """The same tensor with sorted places, entries for one place added up."""
+        """The tensor with sorted places, entries for one place added up."""
         if self._coalesced:
             return self
         places, _, group = distinct(self)
@@ -442,7 +442,7 @@ def sparse(places: Any, entries: Any, shape: tuple[int, ...], coalesced: bool) -
 def rebuild(
     places: Any, entries: Any, shape: tuple[int, ...], coalesced: bool, requires_grad: bool
 ) -> SparseTensor:
-    """What unpickling calls."""
+    """Make a tensor from its pickled parts."""
     return sparse(places, entries, shape, coalesced).requires_grad_(requires_grad)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ... import dtypes, errors
 from ...autograd import api, copies, view_history
 from ...autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
+from ...autograd.starts import pass_from, plain_start
 from ...core import array_kind, lazy_conj, python_dispatch, subclass, wrappers
 from ...core.arguments import wrap_dim
 from ...core.base import (
@@ -133,7 +134,7 @@ class Tensor(Operators):
 
     @of_tensors
     def as_subclass(self, cls: type) -> Any:
-        """The same memory and history as a tensor of a subclass.
+        """A tensor of a subclass with this memory and history.
 
         >>> class Metres(Tensor):
         ...     pass
@@ -298,7 +299,7 @@ class Tensor(Operators):
 
     @property
     def data(self) -> Tensor:
-        """The same memory with no history and a version counter of its own.
+        """A tensor with this memory, no history, and a version counter of its own.
 
         >>> w = tensor([1.0, 2.0], requires_grad=True)
         >>> w.data -= 0.5
@@ -350,7 +351,9 @@ class Tensor(Operators):
         return 2 if held else 1
 
     def module_load(self, other: Any, assign: bool = False) -> Any:
-        """What load_state_dict takes for this tensor from `other`, where it swaps tensors."""
+        """The tensor that load_state_dict puts in the place of this one, from `other`, where it
+        swaps tensors.
+        """
         if assign:
             return other.detach()
         return self.copy_(other).detach()  # type: ignore[attr-defined]
@@ -394,7 +397,7 @@ class Tensor(Operators):
         return self._cell is not None and self._cell.inference
 
     def detach(self) -> Tensor:
-        """The same memory without history; writes are counted together.
+        """A tensor with this memory and no history; it shares this one's version counter.
 
         >>> x = tensor([1.0], requires_grad=True)
         >>> x.detach().requires_grad
@@ -482,8 +485,11 @@ class Tensor(Operators):
             )
             return
         if gradient is None and inputs is None and not create_graph:
-            api.backward_plain(self, bool(retain_graph))
-            return
+            start = plain_start(self)
+            if start is not None:
+                run = pass_from([start], bool(retain_graph), False)
+                run.go([start])
+                return
         api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -613,7 +619,7 @@ class Tensor(Operators):
 
     @property
     def dtype(self) -> dtypes.dtype:
-        """What its elements are."""
+        """The type of the elements."""
         return dtypes.of(self._array.dtype)
 
     @property
@@ -852,7 +858,9 @@ def same_class(source: TensorBase, array: Any) -> Any:
 
 
 def answered_by_parts(method: Any, *args: Any) -> Any:
-    """What a part of an index, or a value, says that has `__torch_function__` and is no tensor."""
+    """The answer of a part of an index, or of a value, that has `__torch_function__` and is no
+    tensor.
+    """
     from ...overrides import ask_foreign
 
     return ask_foreign(method, args, {})

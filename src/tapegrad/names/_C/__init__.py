@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _get_tracing_state() -> Any:
-    """What `torch.jit._get_trace_graph` is recording at the moment; None outside of it."""
+    """The recording of `torch.jit._get_trace_graph`; None outside of it."""
     graphs = sys.modules.get(f"{__name__}.script_graphs")
     running = [] if graphs is None else graphs.RUNNING
     return running[-1] if running else None

@@ -69,11 +69,11 @@ class ScriptModule(Module):
 
 
 class RecursiveScriptModule(ScriptModule):
-    """What PyTorch makes of a module; there for isinstance checks."""
+    """The class of PyTorch's scripted modules; there for isinstance checks."""
 
 
 class ScriptFunction:
-    """What PyTorch makes of a function; there for isinstance checks.
+    """The class of PyTorch's scripted functions; there for isinstance checks.
 
     >>> isinstance(torch.exp, torch.ScriptFunction)
     False

@@ -53,7 +53,7 @@ def open_grid(xp: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def flat_places(xp: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
-    """The same places as positions in a contiguous array of `shape`."""
+    """The places along `dim` as positions in a contiguous array of `shape`."""
     where = xp.zeros((), np.int64)
     for d, part in enumerate(grid(xp, index, dim)):
         where = where * shape[d] + part
@@ -545,7 +545,7 @@ def combine(
 
 
 def neutral_element(dtype: Any, reduce: str) -> Any:
-    """What does not change the result of a reduction."""
+    """The number that does not change the result of a reduction."""
     if reduce in ("sum", "mean"):
         return dtype.type(0)
     if reduce == "prod":
