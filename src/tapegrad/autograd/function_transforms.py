@@ -460,7 +460,7 @@ def push_forward(
 
 
 def asked_jvp(cls: Any, ctx: Any, args: tuple[Any, ...], given: Any, count: int) -> tuple[Any, ...]:
-    """What a Function's `jvp` returns: a tangent or None for each output."""
+    """Call the `jvp` of a Function, and check that it gives a tangent or None for each output."""
     shown_tangents = [
         zeros_for(a) if t is None and ctx.materialize_grads else t
         for a, t in zip(args, given, strict=True)

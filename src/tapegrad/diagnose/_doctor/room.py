@@ -99,7 +99,7 @@ def free_of_container() -> int | None:
 
 
 def free_of_limit() -> int | None:
-    """What `ulimit -d` and `ulimit -v` leave."""
+    """The memory that `ulimit -d` and `ulimit -v` leave to the process."""
     try:
         import resource
     except ImportError:
