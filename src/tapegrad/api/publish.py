@@ -531,7 +531,11 @@ def refusing(name: str, field: property) -> property:
     def refuse(self: Any, value: Any) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
 
-    return field.setter(refuse) if field.fset is None else field
+    def refuse_deletion(self: Any) -> None:
+        refuse(self, None)
+
+    field = field.setter(refuse) if field.fset is None else field
+    return field.deleter(refuse_deletion) if field.fdel is None else field
 
 
 def hand_out() -> None:

@@ -91,8 +91,10 @@ def backward(
             )
             return
     keep = create_graph if retain_graph is None else retain_graph
+    seeds = as_grads(grad_tensors, len(roots))
     on_tensors = create_graph or bool(TANGENTS) or runs_on_tensors(roots)
-    starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
+    on_tensors = on_tensors or dispatched.has_sparse(*seeds)
+    starts = prepare_starts(roots, seeds, on_tensors)
     run = pass_from(starts, keep, on_tensors)
     if wanted is not None:
         for t in wanted:
@@ -156,7 +158,12 @@ def grad(
                 materialize_grads=materialize_grads,
             )
     given = as_grads(grad_outputs, len(roots))
+    whole = wanted  # a sparse tensor has its history on its values
+    if any([hasattr(t, "_entries") for t in wanted]):
+        wanted = tuple([getattr(t, "_entries", t) for t in wanted])
     if is_grads_batched:
+        if whole is not wanted:
+            raise NotImplementedError("gradients of sparse tensors cannot be computed in a batch")
         batch = batch_of_passes(
             roots,
             wanted,
@@ -169,7 +176,7 @@ def grad(
         return as_given(inputs, batch)
     # On tensors: to be recorded itself, or to carry tangents along.
     tensors = create_graph or bool(TANGENTS) or (grad_outputs is not None and has_batched(given))
-    tensors = tensors or runs_on_tensors(roots)
+    tensors = tensors or runs_on_tensors(roots) or dispatched.has_sparse(*given)
     starts = prepare_starts(roots, given, tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run = pass_from(starts, keep, tensors, targets(wanted))
@@ -180,7 +187,14 @@ def grad(
                 found[i] = zeros_in_place_of(t, create_graph)
             elif not allow_unused:
                 raise errors.unused_input(t, i, roots)
+    if whole is not wanted:
+        found = [like_input(t, g) for t, g in zip(whole, found, strict=True)]
     return as_given(inputs, tuple(found))
+
+
+def like_input(t: Any, g: Any) -> Any:
+    """The gradient of a sparse tensor, from that of its values."""
+    return g if g is None or not hasattr(t, "_entries") else t._with(g)
 
 
 def tensors_among(*groups: tuple[Any, ...]) -> tuple[Any, ...]:

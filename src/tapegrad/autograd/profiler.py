@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -49,6 +50,7 @@ class Open(PerThread):
 
 
 OPEN = Open()
+NUMBERS = itertools.count()
 RUNNING: list[profile] = []
 _lock = new_lock()
 
@@ -69,12 +71,13 @@ def end(name: str) -> None:
             break
     spent = now - frame.start
     event = FunctionEvent(
+        next(NUMBERS),
         name,
         threading.get_ident(),
         frame.start / 1e3,
         now / 1e3,
-        (spent - frame.inner) / 1e3,
         frame.shapes,
+        (spent - frame.inner) / 1e3,
     )
     event.cpu_children = frame.children
     for child in frame.children:

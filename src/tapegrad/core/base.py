@@ -323,9 +323,12 @@ class Node(Stamped):
         found: dict[Any, Any] = self._notes
         return found
 
-    @property
     def _sequence_nr(self) -> int:
         return self._seq
+
+    def _set_sequence_nr(self, sequence_nr: int) -> None:
+        """Of the nodes that are ready, the one with the greatest number is visited first."""
+        self._seq = sequence_nr
 
     @property
     def _input_metadata(self) -> tuple[Any, ...]:

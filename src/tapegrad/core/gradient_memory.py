@@ -130,6 +130,8 @@ def aliases(g: Any, total: Any) -> bool:
 def sum_of(before: Any, g: Any, record: bool) -> Any:
     """The sum of two gradients in new memory, or as a recorded op."""
     if not record:
+        if isinstance(before, TensorBase) or isinstance(g, TensorBase):  # a sparse one
+            return DISPATCHED.sum_of(before, g)
         return memory_of(before).sum_of(before, g)
     first: TensorBase = before
     return before + g if first._special == ORDINARY else DISPATCHED.sum_of(before, g)

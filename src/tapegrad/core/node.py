@@ -418,7 +418,8 @@ class AccumulateGrad(Node):
             return  # switched off since the forward pass
         if t._node is not None and not t._node._is_leaf:
             raise RuntimeError("leaf variable has been moved into the graph interior")
-        if record and not MODES.grad:  # on tensors, but no history is wanted
+        if (record and not MODES.grad) or (not record and isinstance(g, TensorBase)):
+            # On tensors, but no history is wanted; or a Function returned a sparse one.
             if DISPATCHED.accumulate(t, g, owned):
                 if self._hooks is not None:
                     self._hooks.accumulated(t, False)

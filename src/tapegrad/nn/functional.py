@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import tapegrad as tg
@@ -22,6 +23,15 @@ from ._scaling import ScalingType, SwizzleType  # noqa: F401
 
 # What is not below is published by ops/ as `nn.functional.<name>`.
 __getattr__, __dir__, _published = lazy_space("nn.functional", globals())
+
+
+def _with_grad(name: str, published: Any = __getattr__) -> Any:
+    if name == "grad":  # a module, which imports this one
+        return importlib.import_module(".grad", __package__)
+    return published(name)
+
+
+__getattr__ = _with_grad
 
 __all__ = [
     *_published,

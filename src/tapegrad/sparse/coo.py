@@ -86,6 +86,18 @@ class OverEntries(Tensor):
     def cpu(self, *args: Any, **kwargs: Any) -> Any:
         return self
 
+    def register_hook(self, hook: Any) -> Any:
+        """As of any tensor; the gradient of its values comes as a sparse tensor."""
+
+        def with_places(g: Any) -> Any:
+            found = hook(None if g is None else self._with(g))
+            if found is None or found.layout is not self.layout:
+                return found
+            same = found._entries if found._nnz() == self._nnz() else None
+            return found.to_dense().sparse_mask(self.detach())._entries if same is None else same
+
+        return self._entries.register_hook(with_places)
+
     def tolist(self) -> Any:
         raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
 

@@ -326,6 +326,10 @@ class Tensor(Operators):
             python_dispatch.asked_about(self, "data")
         copies.assign_data(self, value)
 
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
     @property
     def _version(self) -> int:
         if STATE.modes_on:
@@ -443,6 +447,8 @@ class Tensor(Operators):
                 "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
                 "function in torch/optim/optimizer.py as the solution."
             )
+        if self._special:
+            dual.forget(self)
         if self._wants_grad:
             self._cut = Cut("detach_")
         if self._node is not None and not self._node._is_leaf:
@@ -528,9 +534,23 @@ class Tensor(Operators):
     @property
     def _backward_hooks(self) -> Any:
         node = self._node
-        if node is None or node._hooks is None:
-            return None
-        return node._hooks.tensor.get(self._slot)
+        if node is None:
+            return self.__dict__.get("_hooks_without_history")
+        return None if node._hooks is None else node._hooks.tensor.get(self._slot)
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Any) -> None:
+        if not self.requires_grad:  # nothing calls them
+            self.__dict__["_hooks_without_history"] = hooks
+            return
+        own = hooks_of(self._node or accumulate_node(self)).tensor
+        own.pop(self._slot, None)
+        if hooks is not None:
+            own[self._slot] = hooks
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("Deletion of _backwards_hooks not allowed!")
 
     # ------------------------------------------------------------------ shape and kind
 

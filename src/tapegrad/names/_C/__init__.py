@@ -168,6 +168,8 @@ _ELSEWHERE = {
     "_TensorBase": ("core.base", "TensorBase"),
     "_autograd": ("autograd.c_names", "_autograd"),
     "_current_autograd_node": ("autograd.variable", "current_node"),
+    "_current_graph_task_execution_order": ("autograd.variable", "_execution_order"),
+    "_will_engine_execute_node": ("autograd.variable", "_will_engine_execute_node"),
     "_current_graph_task_id": ("autograd.variable", "current_pass"),
     "_functions": ("autograd.c_names", "_functions"),
     "_is_fwd_grad_enabled": ("autograd.forward_ad", "_is_fwd_grad_enabled"),

@@ -269,3 +269,6 @@ def wait(future: Future[Any]) -> Any:
     """
     warn_deprecated("wait", "use `torch.compile` instead")
     return future.wait()
+
+
+_fork, _wait = fork, wait

@@ -209,7 +209,8 @@ def sparse_gradient(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> 
     at_places = ON_DEMAND.sparse_gradient
     if not shape:
         return at_places(index.new_zeros(0, index.numel()), grad.reshape(-1), ())
-    where = np.indices(index.shape).reshape(len(shape), -1)
+    sizes = index.shape or (1,)
+    where = np.indices(sizes).reshape(len(shape), -1)
     where[dim] = to_host(index._array).reshape(-1)
     return at_places(wrap(where), grad.reshape(-1), shape)
 
