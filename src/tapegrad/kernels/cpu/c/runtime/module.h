@@ -63,6 +63,10 @@ PyObject *tg_count_up(PyObject *self, PyObject *arrays);
 /* call_watch.c */
 extern PyTypeObject tg_watch_type;
 
+/* public_call.c */
+extern PyTypeObject tg_public_function_type;
+int tg_ready_public_call(void);
+
 /* copies.c */
 PyObject *tg_copied(PyObject *self, PyObject *x);
 PyObject *tg_dense(PyObject *self, PyObject *x);
