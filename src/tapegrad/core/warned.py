@@ -6,7 +6,7 @@ import sys
 import warnings
 
 from .base import user_frame
-from .python_dispatch import cannot_be_repeated
+from .thread_modes import ACTIVE
 
 
 class Warned:
@@ -19,7 +19,9 @@ class Warned:
 def warn(text: str | Warning, category: type[Warning] | None = None) -> None:
     """`warnings.warn` at the innermost line outside of this package, however deep the call is."""
     # The user's filters decide each time whether it is shown: a replay may not leave it out.
-    cannot_be_repeated("it gives a warning")
+    for mode in ACTIVE.modes:
+        if mode.records_steps:
+            mode.give_up("it gives a warning")
     give(text, category)
 
 
