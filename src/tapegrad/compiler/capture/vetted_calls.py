@@ -242,7 +242,7 @@ class VettedCalls(NoticedStores):
             if not isinstance(cls.__new__, types.FunctionType):
                 module = cls.__module__.partition(".")[0]
                 if module not in ("collections", "types", "numpy", "weakref", "functools"):
-                    self.give_up(f"it makes a {cls.__name__}, of which nothing is known")
+                    self.give_up(f"it makes a {cls.__name__}, a class that is not known")
                 return self.mark(made)
         return made
 

@@ -142,7 +142,7 @@ class Writer:
         effects, reads, name = [], inner.reads(), inner.name
         if inner.draws:
             effects.append("draws random numbers")
-        if inner.cell is not None:
+        if inner.writes_in_place:
             effects.append("writes in place")
         if isinstance(inner, GradientStep):
             pairs = [(t, g) for t, g in inner.gradients if g is not None]
@@ -233,8 +233,8 @@ def names_before(recording: Any) -> dict[int, str]:
     """Names in the user's code for memory that existed before a call, by the id of the memory."""
     known: dict[int, str] = {}
     if recording.guards is not None:
-        known = {id(value): name for *_, value, name in reversed(recording.guards.cells)}
-        known |= {id(value): name for *_, value, name in reversed(recording.guards.entries)}
+        known = {id(value): name for *_, value, name in reversed(recording.guards.guards.cells)}
+        known |= {id(value): name for *_, value, name in reversed(recording.guards.guards.entries)}
     found: dict[int, str] = {}
     for t, array, wants_grad in recording.externals:
         name = known.get(id(t), "")

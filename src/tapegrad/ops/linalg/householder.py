@@ -65,7 +65,7 @@ def reflected(xp: Any, input: Any, tau: Any, x: Any, turn: bool) -> Any:
 
 
 def reflections_slope(F: Any, grad: Any, input: Any, tau: Any, x: Any, turn: bool) -> Any:
-    """What goes back to the columns, to tau and to X."""
+    """The gradients of the columns, of tau and of X."""
     count = tau.shape[-1]
     v = vectors(F, input, count)
     steps = []
