@@ -500,7 +500,7 @@ class Result:
 
 
 def twin(cell: Version) -> Version:
-    """A new version cell that goes on counting from where another one is."""
+    """A new version cell that continues from the count of another one."""
     made = Version()
     made.n, made.inference, made.counts = cell.n, cell.inference, cell.counts
     return made
