@@ -104,7 +104,7 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
 
 
 class Tools:
-    """How many tools have replaced `api.launch` by a function of theirs: all passes go there."""
+    """How many tools have replaced `api.launch`: while there are any, all passes go through it."""
 
     watching: int = 0
 

@@ -120,7 +120,7 @@ def as_bytes(xp: Any, root: Any) -> Any:
 
 
 def byte_bounds(array: Any) -> tuple[int, int]:
-    """The first address that the elements of an array lie at, and the one behind the last."""
+    """The first address of the elements of an array, and the address after the last."""
     low = high = address(array)
     for n, step in zip(array.shape, array.strides, strict=True):
         if step < 0:

@@ -79,7 +79,7 @@ def standing_for(value: Any, array: Any) -> Any:
 
 @contextlib.contextmanager
 def closed(nodes: list[Node]) -> Iterator[None]:
-    """In a `with` block, backward passes end at these nodes and call no hook of theirs."""
+    """In a `with` block, backward passes end at these nodes and do not call their hooks."""
     before = [(node, node._edges, node._hooks) for node in nodes]
     for node, _, _ in before:
         node._edges, node._hooks = (), None
