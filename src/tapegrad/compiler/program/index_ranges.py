@@ -102,7 +102,7 @@ def is_known(known: Ranges, x: Any, allowed: Range) -> bool:
 
 
 def narrower(known: Ranges, x: Any, allowed: Range) -> Range:
-    """What two checks of one array say together."""
+    """The range that satisfies this check and the known one of the same array."""
     if place(x) not in known:
         return allowed
     _, (first, end) = known[place(x)]
