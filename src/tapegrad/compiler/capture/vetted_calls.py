@@ -146,7 +146,7 @@ class VettedCalls(NoticedStores):
     def as_tensor(self, name: str, function: Any, array: Any, *args: Any, **kwargs: Any) -> Any:
         """A tensor of an array that stands for an argument: a copy is made by an op."""
         self.given(args, kwargs)
-        if name == "from_numpy" or not (args or kwargs or name == "tensor"):
+        if name == "from_numpy":
             return function(array, *args, **kwargs)
         t: Any = wrap(array)
         if name != "tensor":

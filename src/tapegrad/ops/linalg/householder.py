@@ -145,7 +145,7 @@ class LinalgHouseholderProduct(Block):
         if found is not None:
             return found
         start = xp.eye(input.shape[-2], input.shape[-1], dtype=input.dtype)
-        start = xp.broadcast_to(start, input.shape)
+        start = xp.array(xp.broadcast_to(start, input.shape))  # the result of no reflections
         return by_column(xp, reflected(xp, input, tau, start, False))
 
     def backward(F, grad, needs, input, tau):
