@@ -4,7 +4,8 @@
 
 Needs PyTorch beside tapegrad (the environment of `make parity`); `--jax` is the interpreter of an
 environment with JAX, a process of its own, as each library's. A row's numbers are the best call of
-all rounds in milliseconds. All libraries compute the same numbers, which is checked.
+all rounds in milliseconds: of the clock, or with one thread of processor time, which other programs
+on the machine change little. All libraries compute the same numbers, which is checked.
 """
 
 from __future__ import annotations
@@ -267,6 +268,7 @@ def serve(name: str, threads: int) -> None:
         if threads:
             library.set_num_threads(threads)
         cases = {title: lambda make=make: make(library) for title, make in OURS.items()}
+    now = time.process_time if threads == 1 else time.perf_counter
     made: dict[str, dict[str, Call]] = {}
     for line in sys.stdin:
         title = line.strip()
@@ -279,9 +281,9 @@ def serve(name: str, threads: int) -> None:
         for what, call in made[title].items():
             best, end = float("inf"), time.perf_counter() + TURN
             while time.perf_counter() < end:
-                start = time.perf_counter()
+                start = now()
                 value = call()
-                best = min(best, time.perf_counter() - start)
+                best = min(best, now() - start)
             value = value.detach() if hasattr(value, "detach") else value
             found[what] = (best * 1e3, checksum(value))
         print(json.dumps(found), flush=True)

@@ -333,6 +333,31 @@ def test_layers_cost_one_product_per_value_slopes_and_bends():
     assert "bmm(" not in text and not any(["* c" in line for line in made])
 
 
+@pytest.mark.filterwarnings("error")  # which say what cannot be compiled
+def test_coefficients_and_parts_are_compiled():
+    scale = torch.tensor([0.5, -1.0, 2.0])
+    weight = torch.randn(3, 4)
+    pairs = torch.tensor([[0, 1], [1, 2]])
+
+    def features(row: Any) -> Any:
+        return torch.tanh(row @ weight)
+
+    functions = [
+        func.operator(lambda x: (x.sin() * x.roll(1)).sum(), scale, lambda x: scale * x),
+        func.laplacian(lambda x: (x.sin() * x.roll(1)).sum(), directions=torch.randn(4, 3)),
+        func.laplacian(lambda a, b: a.sum() * b.sum(), parts=[features, (of_two, pairs)]),
+    ]
+    for of, size in zip(functions, [(5, 3), (5, 3), (5, 3, 3)], strict=True):
+        mapped = func.vmap(of)
+        compiled = torch.compile(mapped)
+        for seed in range(6):
+            torch.manual_seed(seed)
+            points = torch.randn(*size)
+            torch.testing.assert_close(compiled(points), mapped(points))
+        scale.mul_(2)  # replays read it, too
+        torch.testing.assert_close(compiled(points), mapped(points))
+
+
 # ---------------------------------------------------------------------- functions of users
 
 
