@@ -12,6 +12,7 @@
 #   make parity-page  the operator table again, written to docs/parity.md
 #   make parity-pure  the same on the pure Python build, as far as the core matters
 #   make conformance PYTORCH=path  PyTorch's own tests, from a checkout of its source
+#   make evidence-page  docs/evidence.md from the records in docs/evidence
 #   make golden       record again what PyTorch answers (tests/golden)
 #   make bench        timings against PyTorch;  make bench-pure for the pure build
 #   make bench-page   the same, written to docs/benchmarks.md
@@ -53,9 +54,9 @@ SOURCES := pyproject.toml setup.py README.md LICENSE \
     $(wildcard src/*.py src/*.pth) \
     $(shell find src/tapegrad -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test thorough test-pure test-cuda docs lint generate parity parity-pure parity-page golden conformance bench \
+.PHONY: help demo test thorough test-pure test-cuda docs lint generate parity parity-pure parity-page golden bench \
     bench-pure bench-page bench-zoo survey survey-page libraries libraries-quick sanitize tsan fuzz wheel clean \
-    python314 i386 arm64 mingw
+    python314 i386 arm64 mingw conformance evidence-page
 .DELETE_ON_ERROR:
 
 help:
@@ -116,6 +117,10 @@ parity-page: $(VENV_PARITY)/.tools
 # CONFORMANCE_FILES: files in its folder test/, by default those that tools/conformance.py names.
 conformance: $(VENV_PARITY)/.tools
 	PYTHONPATH=src $(VENV_PARITY)/bin/python tools/conformance.py "$(PYTORCH)" $(CONFORMANCE_FILES)
+
+# `--record` of a tool that measures adds a record: tools/evidence.py names them.
+evidence-page:
+	$(PYTHON) tools/evidence.py --write
 
 golden: $(VENV_PARITY)/.tools
 	$(VENV_PARITY)/bin/python tests/programs/record.py

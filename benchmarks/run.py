@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -303,6 +304,7 @@ def main() -> None:
     options.add_argument("--only", default="", help="cases whose label contains this")
     options.add_argument("--threads", type=int, help="with so many alone")
     options.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    options.add_argument("--record", action="store_true", help="add a summary to docs/evidence")
     options.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.serve:
@@ -315,6 +317,8 @@ def main() -> None:
     print(build)
     threads = [0, 1] if chosen.threads is None and not chosen.quick else [chosen.threads or 0]
     rows = compare(0.5 if chosen.quick else chosen.seconds, chosen.only, threads)
+    if chosen.record:
+        record(rows)
     if chosen.write:
         write_page(rows, build)
     if not chosen.only:
@@ -323,6 +327,29 @@ def main() -> None:
         print()
         import_times(rounds=5)
         wheel_size()
+
+
+def record(rows: list[dict[str, Any]]) -> None:
+    """Add the geometric mean, and the rows that are slower than PyTorch, to the evidence."""
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tools"))
+    import evidence
+
+    for key, part, what in (
+        ("0", "ratio", "default threads"),
+        ("1", "ratio", "one thread"),
+        ("0", "compiled", "compiled, default threads"),
+    ):
+        shares = {row["label"]: row.get(key, {}).get(part) for row in rows}
+        known = {label: share for label, share in shares.items() if share}
+        if known:
+            slower = {label: share for label, share in known.items() if share > 1}
+            numbers = {
+                "workloads": len(known),
+                "geometric mean": round(statistics.geometric_mean(known.values()), 2),
+                "slower than PyTorch": len(slower),
+            }
+            note = ", ".join([f"`{label}` {share:.2f}" for label, share in slower.items()])
+            evidence.add("benchmarks", what, numbers, note=note)
 
 
 def version(package: str) -> str:

@@ -72,6 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="a part of a name")
+    parser.add_argument("--record", action="store_true", help="add the numbers to docs/evidence")
     chosen = parser.parse_args()
     print("| | tapegrad | PyTorch |\n|---|---|---|")
     for name, program in PROGRAMS.items():
@@ -92,6 +93,20 @@ def main() -> None:
             "|",
             flush=True,
         )
+        if chosen.record:
+            record(name, *cells)
+
+
+def record(name: str, ours: tuple[float, ...], theirs: tuple[float, ...]) -> None:
+    """Add a row to the evidence."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+    import evidence
+
+    numbers: dict[str, float] = {}
+    for prefix, (work, clock, memory) in (("", ours), ("PyTorch ", theirs)):
+        numbers |= {f"{prefix}s": round(work, 2), f"{prefix}MB": round(memory)}
+        numbers |= {f"{prefix}clock": round(clock, 2)}
+    evidence.add("start", name, numbers)
 
 
 if __name__ == "__main__":

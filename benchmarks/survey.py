@@ -5,6 +5,10 @@ survey_cases.py: layers, losses, optimizers, draws, indexing, in-place and `out=
 loading. Both libraries run in one process, on one thread, in turns; what counts is the least CPU
 time of a call. The results are compared with each other: a function that computes something else
 is in the report, not in the table. A ratio is tapegrad's time by PyTorch's.
+
+`--device cuda` runs the calls on a GPU, where the least time of a call counts until the GPU has
+finished it; `--warm K/N` prepares every Nth call from the Kth on and times nothing, so that N
+processes compile the kernels at the same time.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "survey.md"
 SIZES = {"16": 16, "64k": 1 << 16, "1M": 1 << 20}
 MIDDLE = "64k"
+SMALL = 1 << 10
 # Other inputs, at the middle size and forward only: a dtype, or how float32 lies in memory.
 KINDS = ("float64", "bfloat16", "float16", "int64", "complex64", "transposed", "broadcast")
 TOLERANCE = {"bfloat16": 0.1, "float16": 0.02, "float64": 1e-7}
@@ -47,6 +52,39 @@ NOT_COMPARED = (
     "qr",
     "lobpcg",
 )
+
+
+CREATING = ("draws", "making", "data loading")  # families whose calls make new tensors
+
+
+class Place:
+    """Where the calls run: the device of tensors, the clock, and what waits for the device."""
+
+    device = "cpu"
+    libraries: tuple[Any, ...] = ()  # those whose new tensors belong on a GPU
+    clock = staticmethod(time.process_time_ns)
+
+    @staticmethod
+    def wait() -> None:
+        """Return when the device has done what it was given; the CPU always has."""
+
+    @classmethod
+    def on_gpu(cls, torch: Any, ours: Any) -> None:
+        """Measure on the GPU, by the clock on the wall."""
+        cls.device, cls.clock = "cuda", staticmethod(time.perf_counter_ns)
+        cls.libraries = (torch, ours)
+
+        def wait() -> None:
+            torch.cuda.synchronize()
+            ours.cuda.synchronize()
+
+        cls.wait = staticmethod(wait)
+
+    @classmethod
+    def new_tensors(cls, device: str | None) -> None:
+        """Say where new tensors are made; PyTorch's calls take longer while that is not None."""
+        for library in cls.libraries:
+            library.set_default_device(device)
 
 
 class Row(NamedTuple):
@@ -102,17 +140,17 @@ def maker(library: Any, kind: str, times: int, grads: list[Any] | None) -> Calla
     def make(array: Any) -> Any:
         if array.dtype.kind != "f":
             whole = np.tile(array, [1 if n == 1 else times for n in array.shape])
-            return library.from_numpy(whole.copy())
+            return library.from_numpy(whole.copy()).to(Place.device)
         shape = scaled(array, times)
         rng = np.random.default_rng(len(shape) + times)
         low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 1.0)
         values = rng.uniform(low, high, shape)
         if kind == "int64":
-            return library.from_numpy(np.asarray(values * 10).astype(np.int64))
+            return library.from_numpy(np.asarray(values * 10).astype(np.int64)).to(Place.device)
         if kind == "complex64":
             values = np.asarray(values + 1j * rng.uniform(low, high, shape)).astype(np.complex64)
-            return library.from_numpy(values)
-        t = library.from_numpy(np.asarray(values))
+            return library.from_numpy(values).to(Place.device)
+        t = library.from_numpy(np.asarray(values)).to(Place.device)
         t = t.to(library.float32 if kind in ("", *KINDS[-2:]) else getattr(library, kind))
         if kind == "transposed" and len(shape) > 1:
             t = t.transpose(-1, -2).contiguous().transpose(-1, -2)
@@ -151,6 +189,17 @@ def sample_calls(wanted: int, kind: str, backward: bool) -> Iterator[tuple[str, 
 
                 yield name, family, prepare
                 break
+
+
+def refused(torch: Any) -> set[str]:
+    """Functions whose samples do not scale: where a CPU raises, a GPU ends the process."""
+    names = {"embedding_bag"}  # repeated offsets: some releases of PyTorch take them on a CPU
+    for name, _, prepare in sample_calls(SMALL, "", False):
+        try:
+            prepare(torch)()
+        except Exception:
+            names.add(name)
+    return names
 
 
 def found(library: Any, api: Any) -> Any:
@@ -211,10 +260,11 @@ def wide(t: Any) -> Any:
 
 
 def once(call: Callable[[], Any], loops: int) -> float:
-    start = time.process_time_ns()
+    start = Place.clock()
     for _ in range(loops):
         call()
-    return (time.process_time_ns() - start) / loops / 1e9
+    Place.wait()
+    return (Place.clock() - start) / loops / 1e9
 
 
 def race(theirs: Callable[[], Any], ours: Callable[[], Any], turns: int, turn: float) -> Any:
@@ -247,6 +297,7 @@ class Survey:
         if (name, passes) in self.slow:
             return
         label = f"{name} ({size}, {passes}{', ' + kind if kind else ''})"
+        Place.new_tensors("cuda")
         try:
             self.torch.manual_seed(0)
             theirs = prepare(self.torch)
@@ -268,6 +319,10 @@ class Survey:
             agree = False
         if not agree:
             self.different.append(label)
+        if not self.turns:
+            return
+        if family not in CREATING:
+            Place.new_tensors(None)
         try:
             best = race(theirs, ours, self.turns, self.turn)
         except (RuntimeError, MemoryError):
@@ -286,11 +341,12 @@ def mean(rows: list[Row]) -> float:
 
 def summary(title: str, rows: list[Row]) -> str:
     behind = sum([r.ratio > 1 for r in rows]) / len(rows)
-    beyond = sum([r.ratio > 2 for r in rows])
-    return f"| {title} | {len(rows)} | {mean(rows):.2f} | {behind:.0%} | {beyond} |"
+    half, beyond = [sum([r.ratio > limit for r in rows]) for limit in (1.5, 2)]
+    return f"| {title} | {len(rows)} | {mean(rows):.2f} | {behind:.0%} | {half} | {beyond} |"
 
 
-HEAD = "| {} | calls | geometric mean | behind | beyond 2 |\n|---|---:|---:|---:|---:|"
+HEAD = "| {} | calls | geometric mean | behind | beyond 1.5 | beyond 2 |"
+HEAD += "\n|---|---:|---:|---:|---:|---:|"
 
 
 def table(title: str, groups: dict[str, list[Row]]) -> str:
@@ -335,6 +391,27 @@ def report(survey: Survey, worst: int) -> str:
     return "\n\n".join(parts)
 
 
+def record(survey: Survey) -> None:
+    """Add each size, pass and kind of input to the evidence, with the rows that lose most."""
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tools"))
+    import evidence
+
+    groups: dict[str, list[Row]] = {}
+    for row in survey.rows:
+        passes = "forward" if row.passes == "forward" else "forward and backward"
+        groups.setdefault(f"{row.size}, {passes}, {row.kind or 'float32'}", []).append(row)
+    for what, rows in groups.items():
+        numbers = {
+            "calls": len(rows),
+            "geometric mean": round(mean(rows), 2),
+            "behind": sum([r.ratio > 1 for r in rows]),
+            "beyond 2": sum([r.ratio > 2 for r in rows]),
+        }
+        worst = sorted(rows, key=lambda r: -r.ratio)[:10]
+        note = "worst: " + ", ".join([f"`{r.name}` {r.ratio:.1f}" for r in worst])
+        evidence.add("survey", what, numbers, note=note)
+
+
 PAGE_HEAD = """# Survey of every function
 
 Every function of the library against PyTorch {torch}, in one process, on one thread, in turns;
@@ -377,12 +454,15 @@ def page_head(torch: Any, note: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/survey.md")
+    parser.add_argument("--record", action="store_true", help="add a summary to docs/evidence")
     parser.add_argument("--note", default="", help="a sentence for the page, the last argument")
     parser.add_argument("--full", action="store_true", help="longer turns: less noise")
     parser.add_argument("--only", default="", help="names that contain this")
     parser.add_argument("--sizes", default=",".join(SIZES))
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--worst", type=int, default=60)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--warm", default="", help="K/N: compile what every Nth call needs")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
@@ -393,26 +473,40 @@ def main() -> None:
     ours = importlib.import_module("tapegrad")
     for library in (torch, ours):
         library.set_num_threads(1)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    survey = Survey(torch, ours, *((9, 0.01) if options.full else (3, 0.001)))
+    unfit: set[str] = set()
+    if options.device == "cuda":
+        unfit = refused(torch)
+        Place.on_gpu(torch, ours)
+    else:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    turns = (0, 0.0) if options.warm else (9, 0.01) if options.full else (3, 0.001)
+    survey = Survey(torch, ours, *turns)
+    part, parts = map(int, (options.warm or "0/1").split("/"))
     import survey_cases
 
     start = time.process_time()
     plans = [(size, "", back) for size in options.sizes.split(",") for back in (False, True)]
     plans += [(MIDDLE, kind, False) for kind in options.kinds.split(",") if kind]
-    for size, kind, backward in plans:
-        calls = [*sample_calls(SIZES[size], kind, backward)]
-        if not kind:
-            calls += survey_cases.calls(SIZES[size], backward)
-        gc.collect()
-        for name, family, prepare in calls:
-            if options.only in name:
-                passes = "both" if backward else "forward"
-                survey.add(name, family, size, passes, kind, prepare)
-        done = time.process_time() - start
-        print(f"{size} {kind or 'float32'}: {done:.0f} s of CPU so far", file=sys.stderr)
+    try:
+        for size, kind, backward in plans:
+            calls = [*sample_calls(SIZES[size], kind, backward)]
+            if not kind:
+                calls += survey_cases.calls(SIZES[size], backward)
+            gc.collect()
+            for name, family, prepare in calls[part::parts]:
+                if options.only in name and name not in unfit:
+                    passes = "both" if backward else "forward"
+                    survey.add(name, family, size, passes, kind, prepare)
+            done = time.process_time() - start
+            print(f"{size} {kind or 'float32'}: {done:.0f} s of CPU so far", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted: the report has what was measured so far", file=sys.stderr)
+    if options.warm:
+        return
     text = report(survey, options.worst)
     print(text)
+    if options.record:
+        record(survey)
     if options.write:
         PAGE.write_text(page_head(torch, options.note) + text + "\n")
 

@@ -16,7 +16,7 @@ repository = _own["urls"]["Source"]
 
 extensions = ["myst_parser", "run_directive", "two_languages", "reference", "name_pages"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 suppress_warnings = ["myst.header"]  # pages of the repository may start at any level
 exclude_patterns = ["_ext", "_static", "_templates"]
 templates_path = ["_templates"]

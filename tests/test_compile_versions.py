@@ -173,6 +173,37 @@ def test_versions_of_gradients(name: str) -> None:
     assert run(tg.compile(fullgraph=True)) == run(lambda f: f)
 
 
+def by_column(*shape: int) -> Any:
+    return tg.arange(6.0).view(*shape[::-1]).sin().t()
+
+
+# With the strides that PyTorch gives these gradients.
+LAYOUTS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
+    "irfft": (lambda x: tg.fft.irfft(x, dim=0), tg.complex(tg.rand(3, 2), tg.rand(3, 2)), (1, 3)),
+    "hfft": (lambda x: tg.fft.hfft(x, dim=0), tg.complex(tg.rand(3, 2), tg.rand(3, 2)), (1, 3)),
+    "eigvals": (tg.linalg.eigvals, tg.tensor([[2.0, 1, 0], [0, 3, 1], [1, 0, 5]]), (2, 6)),
+    "cdist": (
+        lambda x: tg.cdist(x, tg.eye(2), compute_mode="use_mm_for_euclid_dist"),
+        by_column(3, 2),
+        (1, 3),
+    ),
+    "ormqr": (lambda x: tg.ormqr(*tg.geqrf(tg.rand(3, 2)), x), tg.rand(3, 2), (1, 3)),
+    "mse_loss": (lambda x: F.mse_loss(x, tg.ones(3, 2)), by_column(3, 2), (2, 1)),
+    "huber_loss": (lambda x: F.huber_loss(x, tg.ones(3, 2)), by_column(3, 2), (2, 1)),
+    "smooth_l1_loss": (lambda x: F.smooth_l1_loss(x, tg.ones(3, 2)), by_column(3, 2), (2, 1)),
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts_of_gradients(name: str, create_graph: bool) -> None:
+    """A pass on arrays and one on tensors (as a recorded one is) lay a gradient out alike."""
+    function, value, strides = LAYOUTS[name]
+    x = value.clone().requires_grad_()
+    loss = function(x).abs().square().sum()
+    assert tg.autograd.grad(loss, x, create_graph=create_graph)[0].stride() == strides
+
+
 def written(x: Any) -> Any:
     h = (x * 2 + 1).sin()
     h.mul_(2)

@@ -2,6 +2,7 @@
 
     PYTHONPATH=src python tools/bits.py > here.txt       # and there
     python tools/bits.py here.txt there.txt              # what is equal, and what is not
+    python tools/bits.py here.txt there.txt "clang 16 against GCC 12"      # and a record of it
 
 Only the kernels in C are asked (TAPEGRAD_NATIVE=0 asks NumPy alone), in one thread.
 """
@@ -13,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import evidence
 
 UNARY = (
     "exp log log1p expm1 sqrt rsqrt sin cos tan tanh sigmoid erf erfinv lgamma digamma "
@@ -66,14 +69,19 @@ def results() -> Iterator[tuple[str, Any]]:
 
 
 def main() -> None:
-    if len(sys.argv) == 3:
+    if len(sys.argv) > 2:
         here, there = [
             dict([turned(line) for line in Path(path).read_text().splitlines()])
-            for path in sys.argv[1:]
+            for path in sys.argv[1:3]
         ]
         other = [name for name in here if here[name] != there.get(name)]
         print(f"{len(here) - len(other)} of {len(here)} results have the same bits")
         print("others:", ", ".join(other) or "none")
+        if len(sys.argv) > 3:
+            numbers = {"results": len(here), "equal": len(here) - len(other)}
+            command = "python tools/bits.py here.txt there.txt"
+            note = f"others: {', '.join(other)}" if other else ""
+            evidence.add("bits", sys.argv[3], numbers, command=command, note=note)
         return
     for name, value in results():
         data = value.contiguous().numpy().tobytes()

@@ -6,9 +6,11 @@
 For each file it prints how many tests pass, fail, need what tapegrad does not have, end the
 process, fail in the PyTorch that is installed too (mostly because the checkout is of another
 version), are skipped by PyTorch itself, or are excluded here (EXCLUDED says why). `--show N` adds
-the N most frequent errors, `--json FILE` writes the outcome of each test. Nothing of PyTorch's is
-copied: the tests and the helpers in torch/testing/_internal are read from the checkout. What these
-helpers import and tapegrad lacks is replaced by an object that raises `Lacking` when it is used.
+the N most frequent errors, `--json FILE` writes the outcome of each test, `--record` adds a record
+for each file to the evidence (docs/evidence/conformance.toml, which `make evidence-page` prints).
+Nothing of PyTorch's is copied: the tests and the helpers in torch/testing/_internal are read from
+the checkout. What these helpers import and tapegrad lacks is replaced by an object that raises
+`Lacking` when it is used.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import builtins
 import collections
 import contextlib
+import faulthandler
 import functools
 import importlib
 import importlib.util
@@ -70,7 +73,7 @@ ANSWERS: dict[str, Any] = {
     "_utils_internal.get_writable_path": str,
 }
 # Modules of which tests and helpers use private parts: those of the checkout.
-WHOLE = ("torch.testing._comparison", "torch.utils._import_utils")
+WHOLE = ("torch.testing._comparison", "torch.testing._utils", "torch.utils._import_utils")
 LACKING = re.compile(
     r"\bLacking\b|^AttributeError: (module 'torch|type object 'Tensor').* has no attribute"
     r"|No module named '(torch|functorch)|cannot import name|is not available in tapegrad"
@@ -259,8 +262,12 @@ class Plugin:
     """Leaves excluded tests out, limits the time of the others and writes down how they end."""
 
     def pytest_collection_modifyitems(self, items: list[Any], config: Any) -> None:
+        with open(os.environ[MARK]) as file:  # of processes before this one, which died in a test
+            done = {json.loads(line)[0] for line in file}
         kept = []
         for item in items:
+            if item.nodeid in done:
+                continue
             why = next((w for p, w in EXCLUDED.items() if re.search(p, item.nodeid)), None)
             if why is None:
                 kept.append(item)
@@ -274,9 +281,11 @@ class Plugin:
 
         signal.signal(signal.SIGALRM, late)
         signal.alarm(SECONDS)
+        faulthandler.dump_traceback_later(SECONDS + 10, exit=True)  # for what no signal stops
 
     def pytest_runtest_teardown(self, item: Any) -> None:
         signal.alarm(0)
+        faulthandler.cancel_dump_traceback_later()
 
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
         say(nodeid, "died", "the process ended in this test")
@@ -355,20 +364,26 @@ def child(root: pathlib.Path, file: str, rest: Sequence[str]) -> int:
 def outcomes(
     root: pathlib.Path, file: str, rest: Sequence[str], seconds: float, torch: bool = False
 ) -> dict[str, Any]:
-    """test -> (outcome, error) of a file, which runs in a process of its own."""
+    """test -> (outcome, error) of a file, in a process; another one goes on after a death."""
     with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as log:
         env = os.environ | {MARK: log.name, MARK + "_TORCH": "1" if torch else "0"}
         env["PYTHONPATH"] = os.pathsep.join(sys.path)
         command = [sys.executable, __file__, "--child", str(root), file, *rest]
-        process = subprocess.Popen(
-            command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        try:
-            error = process.communicate(timeout=seconds)[1]
-        except subprocess.TimeoutExpired:
-            process.kill()
-            error = process.communicate()[1]
-        found = {test: (outcome, why) for test, outcome, why in map(json.loads, log)}
+        end = time.monotonic() + seconds
+        found: dict[str, Any] = {}
+        died = True
+        while died and time.monotonic() < end:
+            process = subprocess.Popen(
+                command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
+            try:
+                error = process.communicate(timeout=end - time.monotonic())[1]
+            except subprocess.TimeoutExpired:
+                process.kill()
+                error = process.communicate()[1]
+            new = {test: (outcome, why) for test, outcome, why in map(json.loads, log)}
+            found |= new
+            died = "died" in [outcome for outcome, _ in new.values()]
     if not found:
         found[file] = ("failed", f"no tests: {error[-600:]}")
     return found
@@ -389,6 +404,19 @@ def likeness(error: str) -> str:
     return re.sub(r"0x[0-9a-f]+|[-\d.e+]*\d[-\d.e+]*", "#", first)[:160]
 
 
+def record(root: pathlib.Path, file: str, chosen: str, counts: dict[str, int]) -> None:
+    """Add the counts of a file to the evidence, with the version of the checkout."""
+    import evidence
+
+    version = (root / "version.txt").read_text().strip()[:6].rstrip("a")
+    command = f"make conformance PYTORCH=path CONFORMANCE_FILES={file}"
+    what = file.removesuffix(".py")
+    if chosen:
+        command = f"python tools/conformance.py path {file} -k '{chosen}'"
+        what += f", tests with `{chosen}`"
+    evidence.add("conformance", what, counts, command=command, note=f"tests of PyTorch {version}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("pytorch", type=pathlib.Path, help="a checkout of PyTorch's source")
@@ -397,6 +425,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1800, help="for each file")
     parser.add_argument("--show", type=int, default=0, help="errors to print for each file")
     parser.add_argument("--json", type=pathlib.Path, help="a file for all outcomes")
+    parser.add_argument(
+        "--record", action="store_true", help="add the numbers of each file to docs/evidence"
+    )
     given = parser.parse_intermixed_args()
     root = given.pytorch.resolve()
     if not (root / "torch" / "testing" / "_internal").is_dir():
@@ -415,6 +446,8 @@ def main() -> int:
         total += counts
         everything[file] = found
         took = time.monotonic() - begin
+        if given.record:
+            record(root, file, given.k, {w: counts[w] for w in words})
         print(f"{file:32}", *[f"{counts[w]:8}" for w in words], f"{took:8.0f}", flush=True)
         errors = collections.Counter(
             f"{o}: {likeness(e)}" for o, e in found.values() if o in FAILURES

@@ -18,6 +18,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import evidence
+
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "libraries"
 PAGE = ROOT / "docs" / "libraries.md"
@@ -223,6 +225,7 @@ def main() -> int:
     parser.add_argument("--oracle", type=Path, help="a Python with PyTorch")
     parser.add_argument("--install", action="store_true", help="install the packages first")
     parser.add_argument("--write", action="store_true", help="write docs/libraries.md")
+    parser.add_argument("--record", action="store_true", help="add the counts to docs/evidence")
     options = parser.parse_args()
     names = options.names or (list(QUICK) if options.quick else list(PACKAGES))
     python = Path(os.path.abspath(options.python))
@@ -238,6 +241,11 @@ def main() -> int:
             f"{row.seconds:6.1f} s  {row.reason[:200]}",
             flush=True,
         )
+    if options.record:
+        numbers = {"packages": len(rows), "run": sum([bool(row.runs) for row in rows])}
+        numbers["equal"] = sum([row.equal is True for row in rows])
+        what = "packages made for PyTorch"
+        evidence.add("packages", what if len(rows) == len(PACKAGES) else f"{what}, a part", numbers)
     if options.write:
         # Of the packages that were not asked for, what the page has stays.
         known = rows_of_page() | {row.package: row for row in rows}

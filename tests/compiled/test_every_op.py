@@ -163,12 +163,29 @@ def told(found: Any, expected: Any, where: str = "") -> str:
     return "" if same else f"{where}: {found} for {expected}"
 
 
+IN_PARTS, IN_PIECES = "ordinary Python around compiled modules", "compiled in"
+
+
+def without_counts(value: Any) -> Any:
+    """Frozen values without the versions of tensors."""
+    if isinstance(value, (list, tuple)):
+        parts = [without_counts(v) for v in value]
+        if value and type(value[0]) is str and value[0] == "tensor":
+            parts[6] = None
+        return type(value)(parts)
+    return value
+
+
 def compare(subject: Subject, form: str) -> tuple[str, int]:
     """The first difference, and how many calls were replayed."""
     with quiet():
         expected, _ = run(subject, form, lambda function: function)
         found, compiled = run(subject, form, T.compile)
         count = replays(compiled)
+        text = T.compile.explain(compiled)
+    if form == "inside" and (IN_PARTS in text or IN_PIECES in text):
+        # A pass through a compiled part gives leaves other memory: writes are counted otherwise.
+        expected, found = without_counts(expected), without_counts(found)
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         difference = told(a, b)
         if difference:

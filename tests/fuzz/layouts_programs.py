@@ -54,6 +54,10 @@ def draws(make: Make) -> list[Any]:
         tg.zeros(30, dtype=tg.int32).random_(),
         tg.randperm(40, dtype=tg.int32),
         tg.distributions.Gamma(chances, chances + 1).sample(),
+        tg.poisson(chances * 9),
+        tg.binomial((chances * 30).floor(), chances),
+        tg.linspace(0.0, 1.0, 40, dtype=chances.dtype)
+        + tg.arange(0.0, 4.0, 0.1, dtype=chances.dtype),
     ]
 
 
@@ -108,6 +112,13 @@ def pools(make: Make) -> list[Any]:
         *with_gradients([x], lambda x: F.max_pool2d(x, 2)),
         *with_gradients([x], lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)),
         *with_gradients([x], lambda x: F.avg_pool2d(x, 2)),
+        *with_gradients([x], lambda x: F.avg_pool2d(x, 3, 2, 1)),
+        *with_gradients([x], lambda x: F.adaptive_max_pool2d(x, 5)),
+        *with_gradients([x], lambda x: F.adaptive_avg_pool2d(x, 5)),
+        *with_gradients([make((2, 3, 40))], lambda x: F.max_pool1d(x, 4, 3)),
+        *with_gradients([make((2, 3, 40))], lambda x: F.avg_pool1d(x, 4, 3)),
+        *with_gradients([make((2, 4, 6, 6))], lambda x: F.max_pool3d(x, 2)),
+        *with_gradients([make((2, 4, 6, 6))], lambda x: F.avg_pool3d(x, 2)),
     ]
 
 
@@ -218,6 +229,9 @@ def places(make: Make) -> list[Any]:
         mask.any(0),
         mask.all(1),
         tg.masked_select(x.detach(), mask),
+        wide @ wide.t(),
+        tg.special.hermite_polynomial_h(x.detach(), make((12, 40), 0.0, 4.0).floor()),
+        tg.nextafter(x.detach(), make((12, 40))),
     ]
 
 
@@ -229,6 +243,7 @@ def reductions(make: Make) -> list[Any]:
         *(lambda x: x.var(1), lambda x: x.std(0), lambda x: x.cumsum(0), lambda x: x.cumprod(1)),
         *(lambda x: x.logsumexp(1), lambda x: x.softmax(1), lambda x: x.log_softmax(1)),
         *(lambda x: x.amax(1), lambda x: x.max(0), lambda x: x.amin(0), tg.norm),
+        *(lambda x: x.cummax(0), lambda x: x.cummin(1)),
     ]
     found = [t for run in reduced for t in with_gradients([x], run)]
     found += [x.detach().argmin(1), x.detach().argmax(0)]

@@ -3,6 +3,7 @@
     python tests/fuzz/run.py --seconds 120               everything, in so much time
     python tests/fuzz/run.py --only files --count 10000  10,000 files of each kind
     python tests/fuzz/run.py --list                      the names of the parts
+    python tests/fuzz/run.py --record ...                and add the counts to docs/evidence
 
 Each part is a program beside this file that prints JSON with "failures" (or "found"): a list of
 what broke, each with the seed that shows it again. The exit status is 1 if there is any.
@@ -75,6 +76,18 @@ def counted(name: str, kind: str, seconds: float, count: int, seed: int) -> dict
     return {"tried": tried, "ends": ends, "failures": failures}
 
 
+def record(name: str, kind: str, found: dict[str, Any], failed: int, seed: int) -> None:
+    """Add a record to the section of the evidence that has this part."""
+    sys.path.insert(0, str(HERE.parents[1] / "tools"))
+    import evidence
+
+    section = {"signals": "interrupts"}.get(name, name)
+    counts = {k: v for k, v in found.items() if isinstance(v, int)} | {"failures": failed}
+    loaded = found.get("ends", {}).get("loaded")
+    counts |= {} if loaded is None else {"loaded": loaded}
+    evidence.add(section, f"{name} {kind}".strip(), counts, note=f"seed {seed}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -85,6 +98,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=-1, help="by default another one every time")
     parser.add_argument("--jobs", type=int, default=1, help="parts that run at the same time")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--record", action="store_true", help="add the counts to docs/evidence")
     given = parser.parse_args()
     chosen = [part for part in parts() if given.only in " ".join(part)]
     if given.list:
@@ -111,6 +125,8 @@ def main() -> int:
             failed += len(failures)
             facts = ", ".join([f"{k}: {v}" for k, v in found.items()])
             print(f"{name} {kind}".ljust(18), f"{len(failures)} failures;", facts, flush=True)
+            if given.record:
+                record(name, kind, found, len(failures), seed)
             for failure in failures[:20]:
                 print("   ", failure)
     print("all is well" if not failed else f"{failed} failures, with seed {seed}")

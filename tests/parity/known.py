@@ -1,4 +1,4 @@
-"""What the comparison with `op_db` leaves out, what it misses, and why."""
+"""What the comparison with `op_db` leaves out, and why; tests/deviations has what it misses."""
 
 from __future__ import annotations
 
@@ -63,42 +63,3 @@ UNDEFINED = frozenset(
 
 # The order of equal elements is not specified, unless a stable order is asked for.
 TIES = frozenset(["argsort", "kthvalue", "sort", "topk"])
-
-CLOSER = "rounding; against float64, our value is the closer one"
-OURS_IS_RIGHT = "PyTorch's derivative disagrees with finite differences; ours agrees"
-HALF = "PyTorch rounds intermediate results to half precision here"
-OTHERWISE_ON_META = "PyTorch's result lies otherwise on meta than on the CPU; ours as on the CPU"
-
-# operator -> check -> why
-MISSES: dict[str, dict[str, str]] = {
-    "as_strided_scatter": {
-        "gradient": "PyTorch's is wrong, as its own table says; ours is right",
-        "second gradient": "PyTorch's gradient is wrong already",
-    },
-    "baddbmm": {"dtypes": HALF},
-    "cholesky_inverse": {"jvp": OURS_IS_RIGHT},
-    "cov": {
-        "second gradient": "float32 weights beside float64 data: PyTorch rounds in another place",
-        "jvp": "float32 weights beside float64 data: PyTorch rounds in another place",
-    },
-    "fft.hfft2": {"meta": OTHERWISE_ON_META},
-    "fft.hfftn": {"meta": OTHERWISE_ON_META},
-    "fft.rfft2": {"meta": OTHERWISE_ON_META},
-    "fft.rfftn": {"meta": OTHERWISE_ON_META},
-    "logcumsumexp": {"jvp": "PyTorch's is off by 5e-5; ours agrees with finite differences"},
-    "matrix_exp": {"dtypes": "PyTorch gives NaN in half precision"},
-    "native_batch_norm": {
-        "meta": "statistics of an evaluation: PyTorch's are empty on the CPU but not on meta"
-    },
-    "native_layer_norm": {"dtypes": HALF},
-    "nn.functional.conv2d": {"dtypes": CLOSER},
-    "nn.functional.conv_transpose1d": {"dtypes": HALF},
-    "nn.functional.conv_transpose2d": {"dtypes": HALF},
-    "nn.functional.conv_transpose3d": {"dtypes": HALF},
-    "nn.functional.linear_cross_entropy.chunked": {
-        "second gradient": "PyTorch's chunked form has none; ours has"
-    },
-    "pca_lowrank": {"second gradient": "an ill-conditioned problem: 3e-7 apart"},
-    "svd_lowrank": {"second gradient": "an ill-conditioned problem: 3e-7 apart"},
-    "triangular_solve": {"jvp": OURS_IS_RIGHT},
-}

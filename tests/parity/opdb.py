@@ -42,7 +42,7 @@ sys.path.insert(0, str(HERE))
 
 from convert import to_ours, to_theirs, without_values  # noqa: E402
 from known import OUTSIDE, TIES, UNDEFINED  # noqa: E402
-from report import CHECKS, not_missed, page, summary, unexplained  # noqa: E402
+from report import CHECKS, not_missed, page, record, summary, unexplained  # noqa: E402
 
 ONLY: list[str] = []  # checks, if not all
 SECONDS = 240  # for one operator
@@ -626,6 +626,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--write", action="store_true", help="write docs/parity.md")
+    parser.add_argument("--record", action="store_true", help="add the numbers to docs/evidence")
     parser.add_argument("--check", action="append", default=[], help="only this check")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", help="write the results there")
@@ -656,6 +657,8 @@ def main() -> int:
     if options.names:
         return 0
     print(summary(found))
+    if options.record:
+        record(found)
     if options.write:
         path = HERE.parent.parent / "docs" / "parity.md"
         # What follows this heading is written by tools/names.py.

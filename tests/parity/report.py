@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
+import sys
 from typing import Any
 
-from differences import section
-from known import EVERYDAY, MISSES, OUTSIDE
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from known import EVERYDAY, OUTSIDE
+
+from deviations import missed, section
 
 CHECKS = (
     "present",
@@ -26,18 +30,30 @@ Found = dict[str, dict[str, Any]]
 def summary(found: Found) -> str:
     lines = [f"{'check':16} {'everyday':>12} {'the rest':>12} {'all':>12}"]
     for check in CHECKS:
-        cells = []
-        for group in ("everyday", "rest", "all"):
-            results = [
-                r[check]
-                for name, r in found.items()
-                if r.get(check) is not None
-                and (group == "all" or (group == "everyday") == common(name))
-            ]
-            good = sum(not isinstance(r, str) for r in results)
-            cells.append(f"{good}/{len(results)}")
+        counts = [count(found, check, group) for group in ("everyday", "rest", "all")]
+        cells = [f"{good}/{of}" for good, of in counts]
         lines.append(f"{check:16} {cells[0]:>12} {cells[1]:>12} {cells[2]:>12}")
     return "\n".join(lines)
+
+
+def count(found: Found, check: str, group: str = "all") -> tuple[int, int]:
+    """How many operators of a group agree in a check, and of how many."""
+    results = [
+        r[check]
+        for name, r in found.items()
+        if r.get(check) is not None and (group == "all" or (group == "everyday") == common(name))
+    ]
+    return sum([not isinstance(r, str) for r in results]), len(results)
+
+
+def record(found: Found) -> None:
+    """Add the numbers of all operators to the evidence."""
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
+    import evidence
+
+    for check in CHECKS:
+        agree, operators = count(found, check)
+        evidence.add("op_db", check, {"agree": agree, "operators": operators})
 
 
 def common(name: str) -> bool:
@@ -45,22 +61,24 @@ def common(name: str) -> bool:
 
 
 def unexplained(found: Found) -> list[str]:
-    """Misses without a reason."""
+    """Misses that no file of a deviation has."""
+    known = missed()
     return [
         f"{name}, {check}: {result}"
         for name, results in found.items()
         for check, result in results.items()
-        if isinstance(result, str) and check not in MISSES.get(name, {})
+        if isinstance(result, str) and check not in known.get(name, {})
     ]
 
 
 def not_missed(found: Found) -> list[str]:
-    """Reasons without a miss: out of date, or PyTorch rounds otherwise on this processor."""
+    """Deviations without a miss: mended, or PyTorch rounds otherwise on this processor."""
+    known = missed()
     return [
-        f"{name}, {check}: known.py has a reason, but nothing is missed here"
+        f"{name}, {check}: tests/deviations has it, but nothing is missed here"
         for name, results in found.items()
         for check, result in results.items()
-        if check in MISSES.get(name, {}) and not isinstance(result, str)
+        if check in known.get(name, {}) and not isinstance(result, str)
     ]
 
 
@@ -96,16 +114,17 @@ def page(found: Found) -> str:
         section() + "## Misses",
         "",
     ]
-    missed = {
+    misses = {
         name: {c: r for c, r in results.items() if isinstance(r, str)}
         for name, results in sorted(found.items())
     }
-    missed = {name: results for name, results in missed.items() if results}
-    if missed:
-        lines += ["| operator | check | what differs | why |", "|---|---|---|---|"]
-    for name, results in missed.items():
+    misses = {name: results for name, results in misses.items() if results}
+    known = missed()
+    if misses:
+        lines += ["| operator | check | what differs | deviation |", "|---|---|---|---|"]
+    for name, results in misses.items():
         for check, result in results.items():
-            why = MISSES.get(name, {}).get(check, "")
+            why = known.get(name, {}).get(check, "")
             lines.append(f"| `{name}` | {check} | {cell(result)} | {cell(why)} |")
     lines += ["", "## Outside the comparison", "", "| operator | why |", "|---|---|"]
     lines += [f"| `{name}` | {why} |" for name, why in sorted(OUTSIDE.items())]

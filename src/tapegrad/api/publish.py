@@ -22,7 +22,6 @@ from ..core.operators import OPS
 from ..core.python_dispatch import is_asked
 from ..core.transforms.levels import BATCHES
 from ..core.transforms.looping import looped
-from ..core.warned import warn
 from ..errors import (
     explain_call,
     no_method,
@@ -30,12 +29,14 @@ from ..errors import (
     of_tensors,
 )
 from ..ops import ON_DEMAND, files_of, load
-from ..ops.block.checks import invalid_call, is_number
+from ..ops.block.checks import invalid_call
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
 from ..ops.block.public import public
 from . import removed_names
+from .fast_path import with_fast_path
+from .old_forms import todays_form
 from .refusals import ANY_NUMBER, explain, no_tensor, positional_limit, refuse_kinds, wrong_kinds
 
 # NumPy's spellings, accepted wherever PyTorch's parameter exists.
@@ -144,7 +145,7 @@ def make_function(api: Api) -> Callable[..., Any]:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if WATCHED and asks and is_watched(args, kwargs):
-            return ask_watchers(function, args, kwargs)
+            return ask_watchers(public, args, kwargs)
         if kwargs:
             out = None if own_out else kwargs.pop("out", None)
             if kwargs:
@@ -156,7 +157,7 @@ def make_function(api: Api) -> Callable[..., Any]:
                     today = todays_form(api, args, kwargs, False)
                     if today is None:
                         raise
-                return function(*today[0], **today[1], out=out)
+                return public(*today[0], **today[1], out=out)
         try:
             if kwargs or len(args) > plain:
                 if len(args) > most:
@@ -170,19 +171,36 @@ def make_function(api: Api) -> Callable[..., Any]:
                 check_dtype(api, kwargs)
                 return GPU.created(api, call, args, kwargs)
             return call(*args, **kwargs) if kwargs else call(*args)
+        except Exception as error:
+            reason = below(error)
+        try:
+            return failed(reason, args, kwargs)
+        finally:
+            del reason  # its traceback has this frame
+
+    def failed(raised: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
+        try:
+            raise raised
         except TypeError as error:
             reason: Exception = explain(api, error, args, kwargs)
         except AttributeError as error:
             reason = no_tensor(api, error, args, kwargs)
         except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
-                return looped(error, api.name, function, args, kwargs)
+                return looped(error, api.name, public, args, kwargs)
             refuse_kinds(api, error, args, kwargs)
             explain_call(error, api.name, api.parameters, args, kwargs)
             raise
-        return answered(api, function, reason, args, kwargs, False)
+        finally:
+            del raised
+        return answered(api, public, reason, args, kwargs, False)
 
-    return named(function, api.name, api.doc, "tapegrad", call)
+    named(function, api.name, api.doc, "tapegrad", call)
+    public = function
+    if not likes:
+        switches = ("casting",) * casts + ("modes_on", "elsewhere") * places
+        public = with_fast_path(api, function, failed, flags, most, switches)
+    return public
 
 
 def make_method(api: Api) -> Callable[..., Any]:
@@ -193,18 +211,32 @@ def make_method(api: Api) -> Callable[..., Any]:
 
         def of_one_tensor(self: Any, *args: Any) -> Any:
             if WATCHED and is_watched((self,), {}):
-                return ask_watchers(of_one_tensor, (self, *args), {})
+                return ask_watchers(public, (self, *args), {})
             if args:
                 raise TypeError(f"TensorBase.{api.spoken}() takes no arguments ({len(args)} given)")
             try:
                 return run_one(op, self)
             except RuntimeError as error:
-                if BATCHES and hasattr(error, "unbatched"):
-                    return looped(error, api.name, of_one_tensor, (self,), {})
-                explain_call(error, api.name, api.parameters, (self,))
-                raise
+                reason = below(error)
+            try:
+                return failed(reason, (self,), {})
+            finally:
+                del reason  # its traceback has this frame
 
-        return named(of_one_tensor, api.name, api.doc, "tapegrad.Tensor")
+        def failed(raised: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
+            try:
+                raise raised
+            except RuntimeError as error:
+                if BATCHES and hasattr(error, "unbatched"):
+                    return looped(error, api.name, public, args, kwargs)
+                explain_call(error, api.name, api.parameters, args)
+                raise
+            finally:
+                del raised
+
+        named(of_one_tensor, api.name, api.doc, "tapegrad.Tensor")
+        public = with_fast_path(api, of_one_tensor, failed, [], 1, (), least=1, kind=TensorBase)
+        return public
 
     writes = api.name.endswith("_")
     most = positional_limit(api) - 1
@@ -216,7 +248,7 @@ def make_method(api: Api) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
-            return ask_watchers(method, (self, *args), kwargs)
+            return ask_watchers(public, (self, *args), kwargs)
         if takes_numbers and not isinstance(self, TensorBase):
             raise no_method(api.name, self)
         if kwargs:
@@ -233,21 +265,39 @@ def make_method(api: Api) -> Callable[..., Any]:
             if places and STATE.elsewhere:
                 return GPU.created(api, call, (self, *args), kwargs)
             return call(self, *args, **kwargs) if kwargs else call(self, *args)
+        except Exception as error:
+            reason = below(error)
+        try:
+            return failed(reason, (self, *args), kwargs)
+        finally:
+            del reason  # its traceback has this frame
+
+    def failed(raised: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
+        try:
+            raise raised
         except TypeError as error:
-            reason: Exception = explain(api, error, (self, *args), kwargs, True)
+            reason: Exception = explain(api, error, args, kwargs, True)
         except AttributeError as error:
-            reason = no_tensor(api, error, (self, *args), kwargs, True)
+            reason = no_tensor(api, error, args, kwargs, True)
         except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
-                return looped(error, api.name, method, (self, *args), kwargs)
-            refuse_kinds(api, error, (self, *args), kwargs, True)
+                return looped(error, api.name, public, args, kwargs)
+            refuse_kinds(api, error, args, kwargs, True)
             if writes and isinstance(error, (IndexError, RuntimeError)):
-                prefer_refusal(self, error)
-            explain_call(error, api.name, api.parameters, (self, *args), kwargs)
+                prefer_refusal(args[0], error)
+            explain_call(error, api.name, api.parameters, args, kwargs)
             raise
-        return answered(api, method, reason, (self, *args), kwargs, True)
+        finally:
+            del raised
+        return answered(api, public, reason, args, kwargs, True)
 
-    return named(method, api.name, api.doc, "tapegrad.Tensor", call)
+    named(method, api.name, api.doc, "tapegrad.Tensor", call)
+    public = method
+    if not places:
+        public = with_fast_path(
+            api, method, failed, flags, most + 1, ("casting",) * casts, least=1, kind=TensorBase
+        )
+    return public
 
 
 def wants_to_create(args: tuple[Any, ...]) -> bool:
@@ -277,57 +327,6 @@ def answered(
     return found
 
 
-def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> Any:
-    """The arguments of an old call `add(input, alpha, other)`, `addmm(beta, input, alpha, …)` in
-    today's form, where such numbers are keywords; None if this is no such call."""
-    known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
-    names = [p.name for p in known if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    if not names or not {"alpha", "beta", "value"}.issuperset(names):
-        return None
-    if names == ["alpha"] and len(args) == 3 and not kwargs:
-        input, other, alpha = args  # `sub(input, 2, alpha)`, which is not deprecated
-        if isinstance(input, TensorBase) and is_scalar(other) and is_scalar(alpha):
-            return (input, other), {"alpha": alpha}
-    if api.spoken.startswith("subtract"):
-        return None  # it has no old form
-    tensors = [a for a in args if isinstance(a, TensorBase)]
-    numbers = [a for a in args if isinstance(a, (int, float, complex))]
-    if len(tensors) != len(known) - len(names) or len(tensors) + len(numbers) < len(args):
-        return None
-    # `beta` comes before the input, which is in front of the others in a method.
-    before = not method and "beta" in names
-    written = "".join(["T" if isinstance(a, TensorBase) else "n" for a in args])
-    orders = [names[:1], names[:2]] if "beta" in names else [names]
-    for given in orders:
-        head = "nT" if before else "Tn"
-        pattern = (head + "n" * (len(given) - 1)).ljust(len(given) + len(tensors), "T")
-        if written == pattern:
-            break
-    else:
-        return None
-    if not OLD_FORMS_MET:
-        OLD_FORMS_MET.append(api.name)
-        left = iter(given)
-        order = ["Tensor" if isinstance(a, TensorBase) else next(left) for a in args]
-        warn(
-            f"This overload of {api.spoken} is deprecated:\n"
-            f"the numbers among its arguments ({', '.join(order)}) are keywords now: "
-            f"{', '.join([f'{n}=' for n in given])}",
-            UserWarning,
-        )
-    return tensors, {**kwargs, **dict(zip(given, numbers, strict=True))}
-
-
-def is_scalar(value: Any) -> bool:
-    """Whether PyTorch takes a value for a number: a 0-d tensor is one too."""
-    if isinstance(value, TensorBase):
-        return not value._array.ndim and not value._wants_grad
-    return is_number(value)
-
-
-OLD_FORMS_MET: list[str] = []  # PyTorch warns of the first one in a process
-
-
 def foreign(operator: str | Callable[..., Any], tensor: Any, other: Any) -> Any:
     """An operator whose other operand is neither tensor nor number, but may know what to do."""
     if not hasattr(type(other), "__torch_function__"):
@@ -349,7 +348,7 @@ def make_inplace(api: Api) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if WATCHED and is_watched((self, *args), kwargs):
-            return ask_watchers(method, (self, *args), kwargs)
+            return ask_watchers(public, (self, *args), kwargs)
         if kwargs:
             kwargs = tidy(api, kwargs)
         try:
@@ -358,23 +357,46 @@ def make_inplace(api: Api) -> Callable[..., Any]:
             if op is not None and not (args or kwargs):
                 return write(op, (self,))
             return call(self, *args, **kwargs, run=write)
+        except Exception as error:
+            reason = below(error)
+        try:
+            return failed(reason, (self, *args), kwargs)
+        finally:
+            del reason  # its traceback has this frame
+
+    def failed(raised: Exception, args: Any, kwargs: dict[str, Any]) -> Any:
+        try:
+            raise raised
         except TypeError as error:
-            reason: Exception = explain(api, error, (self, *args), kwargs, True, "_")
+            reason: Exception = explain(api, error, args, kwargs, True, "_")
         except AttributeError as error:
-            reason = no_tensor(api, error, (self, *args), kwargs, True, "_")
+            reason = no_tensor(api, error, args, kwargs, True, "_")
         except Exception as error:
             if BATCHES and hasattr(error, "unbatched"):
-                return looped(error, f"{api.name}_", method, (self, *args), kwargs)
-            refuse_kinds(api, error, (self, *args), kwargs, True, "_")
+                return looped(error, f"{api.name}_", public, args, kwargs)
+            refuse_kinds(api, error, args, kwargs, True, "_")
             if isinstance(error, (IndexError, RuntimeError)):
-                prefer_refusal(self, error)
-            explain_call(error, f"{api.name}_", api.parameters, (self, *args), kwargs)
+                prefer_refusal(args[0], error)
+            explain_call(error, f"{api.name}_", api.parameters, args, kwargs)
             raise
-        return answered(api, method, reason, (self, *args), kwargs, True)
+        finally:
+            del raised
+        return answered(api, public, reason, args, kwargs, True)
 
-    return named(
+    named(
         method, api.name + "_", f"In-place version of `{api.name}`.\n\n{api.doc}", "tapegrad.Tensor"
     )
+    most = positional_limit(api)
+    public = with_fast_path(
+        api, method, failed, flags, most, (), least=1, kind=TensorBase, writes=True
+    )
+    return public
+
+
+def below(error: Exception) -> Exception:
+    """An error without the frame that caught it: it is raised again by `failed`."""
+    assert error.__traceback__ is not None
+    return error.with_traceback(error.__traceback__.tb_next)
 
 
 class Signed:
@@ -493,7 +515,7 @@ OWN_CHECK = {"permute", "reshape", "view"}
 
 
 def special_methods(module: Any) -> None:
-    """What a method does otherwise than the function of its name, and what looks like a field."""
+    """Publish methods that differ from the function of their name, and properties."""
     for name, method in getattr(module, "METHODS", {}).items():
         refuses = method.__module__ == removed_names.__name__  # whatever it is called on
         checks = name in OWN_CHECK or refuses
@@ -509,7 +531,11 @@ def refusing(name: str, field: property) -> property:
     def refuse(self: Any, value: Any) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
 
-    return field.setter(refuse) if field.fset is None else field
+    def refuse_deletion(self: Any) -> None:
+        refuse(self, None)
+
+    field = field.setter(refuse) if field.fset is None else field
+    return field.deleter(refuse_deletion) if field.fdel is None else field
 
 
 def hand_out() -> None:

@@ -122,6 +122,7 @@ class HostKernels:
     as_single: Any = None  # (array of half precision, in C order): as float32
     as_half: Any = None  # (float32 array in C order, half dtype): rounded
     lstm_step: Any = None  # (sums, cells): all results of a step; None: not for it
+    public_function: Any = None  # a class: a public function with a fast path; api/publish.py
     user_line: Any = None  # (code, own files): where in that code the user is, or None
 
 

@@ -149,6 +149,17 @@ def set_versions(gradients: list[tuple[TensorBase, Any]], versions: list[int]) -
             cell.n = n
 
 
+def count_gradient_writes(writes: list[tuple[TensorBase, int]]) -> None:
+    """Count writes into the present gradients of leaves."""
+    for leaf, n in writes:
+        gradient = leaf._gradient
+        assert gradient is not None
+        cell = gradient._cell
+        if cell is None:
+            cell = cell_of(gradient)
+        cell.n += n
+
+
 def add_writes(writes: list[tuple[Version, int]]) -> None:
     for cell, n in writes:
         cell.n += n

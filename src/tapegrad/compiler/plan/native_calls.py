@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.base import TensorBase
+from ...core.base import TensorBase, Version
 from ...core.python_dispatch import leaves_of
 from ...core.references import references
 from ...core.strides import address, memory
+from ...core.tensor_lists import add_writes, count_gradient_writes
 from ...expressions.program import BOOL_KIND, COMPUTED, DOUBLE_KIND, FLOAT_KIND
 from ...expressions.trace import Tracer
 from ...kernels.cpu import KERNELS
@@ -535,9 +536,13 @@ class Segment:
         self.count = len(steps)
         cells = {id(step.cell): step.cell for step in steps if step.cell is not None}
         counts = Counter([id(step.cell) for step in steps if step.cell is not None])
-        self.cells = [(cell, counts[key]) for key, cell in cells.items()]  # of tensors, and writes
+        counted = [(cell, counts[key]) for key, cell in cells.items()]
+        # How many writes versions count, and those of the gradients of leaves.
+        self.cells = [pair for pair in counted if isinstance(pair[0], Version)]
+        self.leaves = [(cell.leaf, n) for cell, n in counted if not isinstance(cell, Version)]
+        self.counts = bool(counted)
         self.draws = any([step.draws for step in steps])
-        self.has_effects = self.draws or bool(self.cells)
+        self.has_effects = self.draws or self.counts
         self.outlines = Outlines(parts, is_needed)
         self.names = self.outlines.names
         # In which part a step is run, where one of them may refuse a value.
@@ -558,8 +563,12 @@ class Segment:
         stopped = self.call() if self.draws else self.tape()
         if stopped >= 0:
             raise Refused(self.names[bisect.bisect_right(self.ends, stopped)])
-        for cell, count in self.cells:
-            cell.n += count
+        if self.counts:
+            self.count_writes()
+
+    def count_writes(self) -> None:
+        add_writes(self.cells)
+        count_gradient_writes(self.leaves)
 
     def run_timed(self) -> None:
         """`call` with a clock beside each kernel."""
@@ -567,8 +576,7 @@ class Segment:
         stopped = self.call(0, taken)
         if stopped >= 0:
             raise Refused(self.names[bisect.bisect_right(self.ends, stopped)])
-        for cell, count in self.cells:
-            cell.n += count
+        self.count_writes()
         parts = [part.sum() for part in np.split(taken, self.ends[:-1])]
         np.minimum(self.outlines.seconds, parts, out=self.outlines.seconds)
 

@@ -112,7 +112,7 @@ def rows(program: Program, steps: tuple[Step, ...], told: set[int]) -> list[str]
 
 
 class Writer:
-    """Numbers values in the order in which steps meet them."""
+    """Numbers values in the order in which steps use them."""
 
     def __init__(self, names: dict[int, str], made: set[int]) -> None:
         self.names = names  # by id of memory: of what was there before the call
@@ -142,7 +142,7 @@ class Writer:
         effects, reads, name = [], inner.reads(), inner.name
         if inner.draws:
             effects.append("draws random numbers")
-        if inner.cell is not None:
+        if inner.writes_in_place:
             effects.append("writes in place")
         if isinstance(inner, GradientStep):
             pairs = [(t, g) for t, g in inner.gradients if g is not None]
@@ -179,7 +179,7 @@ class Writer:
 
 
 def options(step: Any) -> str:
-    """The numbers that an op is given, behind its name."""
+    """The numbers that an op is given, printed after its name."""
     if not isinstance(step, OpStep):
         return ""
     given = leaves_of((step.arrays, step.attrs))
@@ -233,8 +233,8 @@ def names_before(recording: Any) -> dict[int, str]:
     """Names in the user's code for memory that existed before a call, by the id of the memory."""
     known: dict[int, str] = {}
     if recording.guards is not None:
-        known = {id(value): name for *_, value, name in reversed(recording.guards.cells)}
-        known |= {id(value): name for *_, value, name in reversed(recording.guards.entries)}
+        known = {id(value): name for *_, value, name in reversed(recording.guards.guards.cells)}
+        known |= {id(value): name for *_, value, name in reversed(recording.guards.guards.entries)}
     found: dict[int, str] = {}
     for t, array, wants_grad in recording.externals:
         name = known.get(id(t), "")

@@ -30,13 +30,13 @@ from ..capture.arguments import (
     is_array_input,
 )
 from ..capture.branches import Decision
-from ..capture.guards import Guards
 from ..capture.recorder import Recorder, at_the_same_place
 from ..capture.symbolic_floats import LARGEST, Number, now
 from ..capture.undo import Reached, same_bits
 from ..plan.early_release import is_large, release
 from ..plan.memory_plan import Plan, gifts, hand_on, movable, owners_of, settle
 from ..plan.native_calls import Segment, in_segments
+from .guard_table import GuardTable
 from .listing import Packed
 from .rollback import Rollback
 from .steps import GradientStep, timed
@@ -70,7 +70,7 @@ class Recording:
         self.looks = 0  # at calls, op by op, after which it is refused without
         self.refusal = ""  # the error, where that is not wanted
         self.where: Any = None
-        self.guards: Guards | None = None
+        self.guards: GuardTable | None = None
         self.known: Any = None  # Reached: what it met that was there before
         self.inputs: list[Any] = []  # tensors at fixed places, or None for what is no tensor
         self.run_steps: list[Callable[[], Any]] = []
@@ -128,7 +128,7 @@ class Recording:
         recorder = seen.recorder
         recorder.let_go()
         recorder.dying = None
-        self.guards = seen.needed
+        self.guards = GuardTable(seen.needed)
         self.known = Reached(seen)
         random = default_generator.get_state()._array
         self.draws = not same_bits(recorder.before.random._array, random)
@@ -500,7 +500,7 @@ class Result:
 
 
 def twin(cell: Version) -> Version:
-    """A new version cell that goes on counting from where another one is."""
+    """A new version cell that continues from the count of another one."""
     made = Version()
     made.n, made.inference, made.counts = cell.n, cell.inference, cell.counts
     return made

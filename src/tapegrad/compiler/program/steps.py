@@ -31,7 +31,9 @@ class Step:
     name: str
     made: list[Any]  # the arrays that it fills
     tape: Any = None  # the same as calls of kernels in C; None: there is no such
-    cell: Any = None  # of a tensor that it writes into, whose version counts it
+    # The version that counts its write into a tensor: a Version, or a GradientVersion.
+    cell: Any = None
+    writes_in_place = False
     draws = False  # whether these go on from the state of the random numbers
 
     @property
@@ -46,7 +48,7 @@ class Step:
         return []
 
     def count_apart(self, is_made: Callable[[Any], bool], leaves: dict[int, Any]) -> None:
-        """Leave the versions of tensors alone that the recorded call made.
+        """Leave the versions of tensors alone that the recorded call made: nothing counts them.
 
         Somebody may keep them, such as a gradient, and a replay writes into others. `leaves`, by
         the ids of cells: those whose gradients were there before.
@@ -54,7 +56,7 @@ class Step:
         if self.cell is None:
             return
         if is_made(self.made[0]):
-            self.cell = Version()
+            self.cell = None
         elif id(self.cell) in leaves:
             self.cell = GradientVersion(leaves[id(self.cell)])
 
@@ -354,6 +356,8 @@ class CallStep(Step):
 class CopyStep(CallStep):
     """A write of another tensor's values, or of one number, into a tensor: copies in C."""
 
+    writes_in_place = True
+
     def __init__(self, call: Call, args: Any, kwargs: Any, target: Any, tape: Any) -> None:
         super().__init__(call, args, kwargs, [])
         self.made = [target._array]
@@ -370,6 +374,7 @@ class WriteStep(OpStep):
 
     __slots__ = ("cell",)
     has_effects = True
+    writes_in_place = True
 
     def __init__(self, op: Op, arrays: list[Any], attrs: Any, cell: Any, tape: Any) -> None:
         super().__init__(op, arrays, attrs, [arrays[0]], tape)
@@ -381,7 +386,8 @@ class WriteStep(OpStep):
 
     def run(self) -> None:
         super().run()
-        self.cell.n += 1
+        if self.cell is not None:
+            self.cell.n += 1
 
 
 def is_zero(array: Any) -> bool:
@@ -427,6 +433,7 @@ class RedrawStep(WholeStep):
     """A function that overwrites a tensor with random numbers, by kernels in C."""
 
     draws = True
+    writes_in_place = True
 
     def __init__(self, function: Any, args: Any, kwargs: Any, target: Any, tape: Any) -> None:
         super().__init__(function, args, kwargs)
@@ -526,7 +533,7 @@ class GradientStep(Step):
         return [gradient._array for _, gradient in self.gradients if gradient is not None]
 
     def let_go(self) -> None:
-        """Gradients that somebody keeps get other memory: ours is about to be filled anew.
+        """Give gradients that somebody keeps new memory: this one is about to be overwritten.
 
         Whoever else looks at ours, such as a graph that a gradient was given to, is told by its
         version that it was overwritten.
@@ -561,7 +568,7 @@ class GradientStep(Step):
         return found
 
     def idle(self, filled: Any) -> list[Idle]:
-        """The large gradients that lie in memory which a replay fills."""
+        """The large gradients whose memory a replay overwrites."""
         found = [(t, g, memory(g._array)) for t, g in self.gradients if g is not None]
         return [Idle(t, g, x) for t, g, x in found if id(x) in filled and is_large(x)]
 

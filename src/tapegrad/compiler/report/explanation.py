@@ -133,7 +133,7 @@ def is_recorded(function: Any) -> bool:
 
 
 def spell_refusal(recording: Recording) -> str:
-    """The user's line that stands in the way, and why it does; the reason, if no line is known."""
+    """The user's line that prevents compiling, and why; only the reason if no line is known."""
     if recording.where is None:
         return f"this: {recording.reason}"
     where = recording.where

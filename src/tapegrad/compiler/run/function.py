@@ -417,7 +417,7 @@ class Compiled:
             where, place = recording.decided.where, recording.decided.place
             guards = recording.guards
             if guards is not None and not self.fullgraph:
-                self.take_apart(recording, guards, [place])
+                self.take_apart(recording, guards.guards, [place])
                 self.refuse(recording, "what it does depends on a value", where)
         elif recording.in_a_row >= IN_A_ROW:
             self.last = None

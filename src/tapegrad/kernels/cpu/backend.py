@@ -88,4 +88,5 @@ if KERNELS is not None:
     HOST_KERNELS.as_single = single_of
     HOST_KERNELS.as_half = half_of
     HOST_KERNELS.lstm_step = lstm_step_kernel()
+    HOST_KERNELS.public_function = KERNELS.PublicFunction
     HOST_KERNELS.user_line = KERNELS.user_line

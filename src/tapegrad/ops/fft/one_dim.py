@@ -150,7 +150,8 @@ class FftC2R(Linear):
         if twins <= 0:
             return half
         inner = F.narrow(half, last, 1, twins)
-        return half + F.slice_backward(inner, half.shape, last, 1, 1 + twins, 1)
+        # By the op, whose result lies in memory as `half` does.
+        return F.add(half, F.slice_backward(inner, half.shape, last, 1, 1 + twins, 1))
 
 
 # ---------------------------------------------------------------------- arguments

@@ -75,7 +75,7 @@ def slope(F: Any, grad: Any, apart: Any, length: Any, p: float) -> Any:
 
 
 def pulled(F: Any, grad: Any, x1: Any, x2: Any, dist: Any, p: float) -> Any:
-    """What goes back from distances to the rows of `x1`."""
+    """The gradient of the rows of `x1`, from that of the distances."""
     n1, n2 = len(x1.shape), len(x2.shape)
     apart = F.unsqueeze(x1, n1 - 1) - F.unsqueeze(x2, n2 - 2)
     last = len(dist.shape)
@@ -168,12 +168,12 @@ class EuclideanDist(Block):
     def d_x1(F, grad, x1, x2, out):
         ratio = F.where(out == 0, 0, grad / F.where(out == 0, 1, out))
         last = len(out.shape) - 1
-        return x1 * F.sum(ratio, (last,), True, None) - F.matmul(ratio, x2)
+        return F.sub(x1 * F.sum(ratio, (last,), True, None), F.matmul(ratio, x2))
 
     def d_x2(F, grad, x1, x2, out):
         ratio = turned(F, F.where(out == 0, 0, grad / F.where(out == 0, 1, out)))
         last = len(out.shape) - 1
-        return x2 * F.sum(ratio, (last,), True, None) - F.matmul(ratio, x1)
+        return F.sub(x2 * F.sum(ratio, (last,), True, None), F.matmul(ratio, x1))
 
     def jvp(F, x1, t_x1, x2, t_x2, out):
         return pushed(F, x1, x2, t_x1, t_x2, out, 2.0)

@@ -100,6 +100,17 @@ def change(t_input: Any, t_target: Any) -> Any:
     return t_input if t_target is None else t_input - t_target
 
 
+@reads_as("a - b")
+def apart(F: Any, a: Any, b: Any) -> Any:
+    """Gradient rule: the difference, in C order where the two are laid out differently.
+
+    NumPy's differences are; those of tensors are laid out as `a`. PyTorch's gradients of these
+    losses are in C order, and a recorded pass has to give what a pass on arrays gives.
+    """
+    found = a - b
+    return found.contiguous() if F.recorded and a.stride() != b.stride() else found
+
+
 def same_floats(input: Any, target: Any) -> bool:
     """Whether two tensors are alike, so that there is nothing to broadcast, promote or refuse."""
     if not isinstance(input, TensorBase) or not isinstance(target, TensorBase):
@@ -170,10 +181,10 @@ class Squares(Block):
         return reduced(xp, difference * difference, reduction)
 
     def d_input(F, grad, input, target, reduction):
-        return share(grad, input.shape, reduction, 2.0) * (input - target)
+        return share(grad, input.shape, reduction, 2.0) * apart(F, input, target)
 
     def d_target(F, grad, input, target, reduction):
-        return share(grad, input.shape, reduction, 2.0) * (target - input)
+        return share(grad, input.shape, reduction, 2.0) * apart(F, target, input)
 
     def jvp(F, input, t_input, target, t_target, reduction):
         return collected(F, 2 * (input - target) * change(t_input, t_target), reduction)
@@ -302,10 +313,10 @@ class SmoothL1Loss(Block):
         return reduced(xp, cast_value(losses, input.dtype), reduction)
 
     def d_input(F, grad, input, target, reduction, beta):
-        return share(grad, input.shape, reduction) * smooth_slope(F, input - target, beta)
+        return share(grad, input.shape, reduction) * smooth_slope(F, apart(F, input, target), beta)
 
     def d_target(F, grad, input, target, reduction, beta):
-        return share(grad, input.shape, reduction) * smooth_slope(F, target - input, beta)
+        return share(grad, input.shape, reduction) * smooth_slope(F, apart(F, target, input), beta)
 
     def jvp(F, input, t_input, target, t_target, reduction, beta):
         slope = smooth_slope(F, input - target, beta)
@@ -372,10 +383,10 @@ class HuberLoss(Block):
         return reduced(xp, cast_value(losses, result), reduction)
 
     def d_input(F, grad, input, target, reduction, delta):
-        return share(grad, input.shape, reduction) * huber_slope(F, input - target, delta)
+        return share(grad, input.shape, reduction) * huber_slope(F, apart(F, input, target), delta)
 
     def d_target(F, grad, input, target, reduction, delta):
-        return share(grad, input.shape, reduction) * huber_slope(F, target - input, delta)
+        return share(grad, input.shape, reduction) * huber_slope(F, apart(F, target, input), delta)
 
     def jvp(F, input, t_input, target, t_target, reduction, delta):
         slope = huber_slope(F, input - target, delta)

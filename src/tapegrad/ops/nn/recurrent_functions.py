@@ -8,7 +8,7 @@ from typing import Any
 from ... import dtypes
 from ...core.arguments import is_index
 from ...core.base import TensorBase
-from ...core.python_dispatch import is_asked
+from ...core.python_dispatch import is_asked, is_recorded
 from ...errors import must_be_tensor
 from ...kernels.recurrent_loops import spans
 from ..block import LOWER, Autocast, Case, api, apply
@@ -30,7 +30,7 @@ class Weights:
         self.proj = given[4 if biased else 2] if len(given) % 2 else None
 
     def gates(self, rows: Any, all_biases: bool) -> Any:
-        """What the input adds to the gates, for all steps at once."""
+        """The input's part of the gates, for all steps at once."""
         bias = self.input_bias
         if all_biases and bias is not None:
             bias = bias + self.hidden_bias
@@ -210,9 +210,9 @@ def run(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, .
     if not batch_first:
         return stacked(name, input, *rest)
     out, *last = stacked(name, input.transpose(0, 1), *rest)
-    # PyTorch turns the result of the simpler kinds in place, which modes are not told of.
-    out = out.transpose(0, 1) if name == "lstm" or is_asked(out) else out.transpose_(0, 1)
-    return (out, *last)
+    # PyTorch turns the result of the simpler kinds in place; the user's modes are not told of it.
+    turns = name != "lstm" and (not is_asked(out) or is_recorded())
+    return (out.transpose_(0, 1) if turns else out.transpose(0, 1), *last)
 
 
 def small(*shape: int) -> Draw:

@@ -20,13 +20,6 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, int
 __device__ __forceinline__ void copy_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// To double and back, of subnormal numbers too, which CuPy has all other code take for zero.
-__device__ __forceinline__ double widened(float x) {
-    double d; asm("cvt.f64.f32 %0, %1;" : "=d"(d) : "f"(x)); return d;
-}
-__device__ __forceinline__ float narrowed(double x) {
-    float f; asm("cvt.rn.f32.f64 %0, %1;" : "=f"(f) : "d"(x)); return f;
-}
 // Wait until all but the newest N groups of copies have landed.
 template <int N> __device__ __forceinline__ void copy_wait() {
     asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory");

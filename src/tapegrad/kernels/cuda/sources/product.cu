@@ -3,7 +3,9 @@
 // A tensor core reads 11 bits of each factor and truncates where it adds. So each number is split
 // into two parts of 11 bits, high and low, and a product is low*high + high*low + high*high; and
 // only runs of 16 products are added inside the tensor cores: their sums are added to the running
-// total by ordinary additions, which round.
+// total by ordinary additions, which round. The low parts are lifted to the size of the high ones
+// (LIFT), and what they make is lowered again: of a tiny factor's low part, as it is, a tensor core
+// would read but few bits.
 //
 // A block makes BM x BN of the result, each of its warps 64 x 32. Defined are MIN_BLOCKS, STAGES,
 // A_ALONG_K and B_ALONG_K too, and TOGETHER: 2 to let the loads for the next 16 k overlap the
@@ -87,6 +89,13 @@ template <int WIDTH, bool ALONG_K> struct Factor {
         source += ALONG_K ? BK : BK * step;
     }
 
+    // One number of a piece.
+    static __device__ __forceinline__ float number(const float* shared, int row, int k) {
+        int slot = row / 32 * 32 + row % 4 * 8 + row / 4 % 4 * 2 + row / 16 % 2;
+        return ALONG_K ? shared[(k / 16 * WIDTH + slot) * PITCH + k % 16]
+                       : shared[slot_of(k) * PITCH + row];
+    }
+
     // This thread's numbers of 32 rows by 16 k: x[row][k].
     static __device__ __forceinline__ void load(
             const float* shared, int first, int panel, float (&x)[4][4]) {
@@ -105,19 +114,16 @@ template <int WIDTH, bool ALONG_K> struct Factor {
     }
 };
 
-// x = high + low, but for the last bit. What is not finite, or rounds up to infinity, makes low a
-// NaN, and so the results: those are computed again.
+// x = high + low / LIFT, but for the last bit. What is not finite, or rounds up to infinity, makes
+// low a NaN, and so the results: those are computed again.
+#define LIFT 2048.0f
 __device__ __forceinline__ void split(float x, unsigned& high, unsigned& low) {
     high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
-    low = __float_as_uint(x - __uint_as_float(high));
+    low = __float_as_uint((x - __uint_as_float(high)) * LIFT);
 }
 
-// Results that are computed again, one by one: those that are not finite, as infinities have become
-// NaNs; and tiny ones, as a tensor core reads but few bits of the low part of a tiny factor.
-__device__ __forceinline__ bool doubtful(float x) {
-    float size = fabsf(x);
-    return !(size < 3.0e38f) || (size < 1.0e-30f && size > 0.0f);
-}
+// Whether a result is computed again: it is not finite, and infinities have become NaNs.
+__device__ __forceinline__ bool doubtful(float x) { return !(fabsf(x) < 3.0e38f); }
 
 // total += 64 x 16 by 16 x 32, from one panel.
 template <typename Left, typename Right> __device__ __forceinline__ void multiply(
@@ -146,6 +152,9 @@ template <typename Left, typename Right> __device__ __forceinline__ void multipl
         }
         EVERY for (int s = 0; s < 2; s++) {
             EVERY for (int j = 0; j < 4; j++) mma_tf32(part[j], high[s], b_low[s][j]);
+        }
+        EVERY for (int j = 0; j < 4; j++) {
+            EVERY for (int c = 0; c < 4; c++) part[j][c] *= 1 / LIFT;
         }
         EVERY for (int s = 0; s < 2; s++) {
             EVERY for (int j = 0; j < 4; j++) mma_tf32(part[j], high[s], b_high[s][j]);
@@ -226,22 +235,40 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) product(
             }
         }
     }
-    if (!again) return;
+    if (!__syncthreads_or(again)) return;
 
-    int k_end = min(k, k_first + share);
-    i64 a_row = A_ALONG_K ? step_a : 1, a_k = A_ALONG_K ? 1 : step_a;
-    i64 b_column = B_ALONG_K ? step_b : 1, b_k = B_ALONG_K ? 1 : step_b;
+    // The whole tile once more, by ordinary multiplications: 8 rows by 8 columns in each thread.
+    Left left_again(a, step_a, blockIdx.y * BM, m, k_first);
+    Right right_again(b, step_b, blockIdx.x * BN, n, k_first);
+    int tile_row = warp_row + 4 * spread(lane / 4), tile_column = warp_column + 4 * t;
+    float sum[8][8] = {};
+    copy_wait<0>();
 #pragma unroll 1
-    for (int e = 0; e < 64; e++) {
-        int r = row + e % 4 + e / 4 % 2 * 32, at = column + e / 8 % 2 * 16 + e / 16;
-        if (r >= m || at >= n) continue;
-        float* to = out + (i64)r * n + at;
-        if (!doubtful(*to)) continue;
-        double sum = bias ? widened(bias[at]) : 0;
-#pragma unroll 1
-        for (int i = k_first; i < k_end; i++) {
-            sum += widened(a[r * a_row + i * a_k]) * widened(b[at * b_column + i * b_k]);
+    for (k_left = min(k - k_first, share); k_left > 0; k_left -= BK) {
+        __syncthreads();
+        left_again.fetch(shared, k_left);
+        right_again.fetch(shared + Left::SIZE, k_left);
+        copy_commit();
+        copy_wait<0>();
+        __syncthreads();
+#pragma unroll 2
+        for (int i = 0; i < BK; i++) {
+            float x[8], y[8];
+            EVERY for (int e = 0; e < 8; e++) {
+                x[e] = Left::number(shared, tile_row + e % 4 + e / 4 * 32, i);
+                y[e] = Right::number(shared + Left::SIZE, tile_column + e % 4 + e / 4 * 16, i);
+            }
+            EVERY for (int e = 0; e < 8; e++) {
+                EVERY for (int f = 0; f < 8; f++) sum[e][f] = fmaf(x[e], y[f], sum[e][f]);
+            }
         }
-        *to = narrowed(sum);
+    }
+    EVERY for (int e = 0; e < 8; e++) {
+        EVERY for (int f = 0; f < 8; f++) {
+            int r = row + e % 4 + e / 4 * 32, at = column + f % 4 + f / 4 * 16;
+            if (r >= m || at >= n) continue;
+            float* to = out + (i64)r * n + at;
+            if (doubtful(*to)) *to = bias ? sum[e][f] + bias[at] : sum[e][f];
+        }
     }
 }

@@ -70,6 +70,8 @@ static PyMethodDef functions[] = {
     {"forget_memory", tg_forget_memory, METH_NOARGS, "none of what is kept is wanted soon"},
     {"together", tg_together, METH_VARARGS, "a table of many arrays for one kernel, or None"},
     {"succeeded", tg_succeeded, METH_O, "whether the one number of a flag is zero"},
+    {"guards_hold", (PyCFunction)(void (*)(void))tg_guards_hold, METH_FASTCALL,
+     "guards_hold(entries, lengths, cells, items, classes, orders, functions): whether all hold"},
     {"as_before", (PyCFunction)(void (*)(void))tg_as_before, METH_FASTCALL,
      "as_before(entries, lengths, cells, items): whether containers hold what they held"},
     {"only_ours", tg_only_ours, METH_O, "only_ours(list of (leaf, gradient)): nobody else has them"},
@@ -96,7 +98,8 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__kernels(void) {
     import_array();
     if (tg_ready_elementwise() < 0 || tg_ready_memory() < 0 || tg_ready_tape() < 0 ||
-        PyType_Ready(&tg_lender_type) < 0 || PyType_Ready(&tg_watch_type) < 0)
+        PyType_Ready(&tg_lender_type) < 0 || PyType_Ready(&tg_watch_type) < 0 ||
+        tg_ready_public_call() < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module)
@@ -117,6 +120,7 @@ PyMODINIT_FUNC PyInit__kernels(void) {
         PyModule_AddObjectRef(module, "Formula", (PyObject *)&tg_formula_type) < 0 ||
         PyModule_AddObjectRef(module, "Gradients", (PyObject *)&tg_gradients_type) < 0 ||
         PyModule_AddObjectRef(module, "Lender", (PyObject *)&tg_lender_type) < 0 ||
+        PyModule_AddObjectRef(module, "PublicFunction", (PyObject *)&tg_public_function_type) < 0 ||
         PyModule_AddObjectRef(module, "CallWatch", (PyObject *)&tg_watch_type) < 0) {
         Py_DECREF(module);
         return NULL;

@@ -58,11 +58,16 @@ PyObject *tg_join_tapes(PyObject *self, PyObject *tapes);
 
 /* guards.c */
 PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_guards_hold(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_only_ours(PyObject *self, PyObject *gradients);
 PyObject *tg_count_up(PyObject *self, PyObject *arrays);
 
 /* call_watch.c */
 extern PyTypeObject tg_watch_type;
+
+/* public_call.c */
+extern PyTypeObject tg_public_function_type;
+int tg_ready_public_call(void);
 
 /* copies.c */
 PyObject *tg_copied(PyObject *self, PyObject *x);

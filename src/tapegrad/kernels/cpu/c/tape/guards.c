@@ -92,6 +92,94 @@ PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     Py_RETURN_TRUE;
 }
 
+/* ------------------------------------------------------------------ a flat table
+
+   All guards of a recording in one pass: a tuple for each kind, with the same number of objects for
+   each guard, one after the other. 1: it holds, 0: it does not, -1: another object than is wanted. */
+
+static int entry_holds(PyObject *const *at) {
+    if (!PyDict_Check(at[0]))
+        return -1;
+    PyObject *now = PyDict_GetItemWithError(at[0], at[1]);
+    if (!now && PyErr_Occurred())
+        return -1;
+    return now == at[2] || (!now && at[2] == Py_NotImplemented);
+}
+
+static int length_holds(PyObject *const *at) {
+    const Py_ssize_t now = PyDict_Check(at[0])        ? PyDict_GET_SIZE(at[0])
+                           : PyList_CheckExact(at[0]) ? PyList_GET_SIZE(at[0])
+                                                 : PyObject_Size(at[0]);
+    if (now < 0 || !PyLong_Check(at[1]))
+        return -1;
+    return now == PyLong_AsSsize_t(at[1]);
+}
+
+static int cell_holds(PyObject *const *at) {
+    if (!PyCell_Check(at[0]))
+        return -1;
+    PyObject *now = PyCell_GET(at[0]);
+    return now == at[1] || (!now && at[1] == Py_NotImplemented);
+}
+
+static int item_holds(PyObject *const *at) {
+    PyObject *each = at[0], *before = at[1];
+    if (!PyList_Check(each) || !PyTuple_CheckExact(before))
+        return -1;
+    if (PyList_GET_SIZE(each) < PyTuple_GET_SIZE(before))
+        return 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(before); k++)
+        if (PyList_GET_ITEM(each, k) != PyTuple_GET_ITEM(before, k))
+            return 0;
+    return 1;
+}
+
+static int class_holds(PyObject *const *at) { return (PyObject *)Py_TYPE(at[0]) == at[1]; }
+
+static int order_holds(PyObject *const *at) {
+    return PyType_Check(at[0]) ? ((PyTypeObject *)at[0])->tp_mro == at[1] : -1;
+}
+
+static int function_holds(PyObject *const *at) {
+    if (!PyFunction_Check(at[0]))
+        return -1;
+    PyObject *defaults = PyFunction_GET_DEFAULTS(at[0]);
+    PyObject *by_name = PyFunction_GET_KW_DEFAULTS(at[0]);
+    return PyFunction_GET_CODE(at[0]) == at[1] && (defaults ? defaults : Py_None) == at[2] &&
+           (by_name ? by_name : Py_None) == at[3];
+}
+
+/* guards_hold(entries, lengths, cells, items, classes, orders, functions): whether all guards of a
+   table hold. Their tuples have (dict, key, value), (container, length), (cell, value),
+   (list, tuple), (object, class), (class, its __mro__), (function, code, defaults, kwdefaults). */
+PyObject *tg_guards_hold(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    static const struct {
+        int (*holds)(PyObject *const *);
+        Py_ssize_t width;
+    } kinds[] = {{entry_holds, 3}, {length_holds, 2}, {cell_holds, 2},    {item_holds, 2},
+                 {class_holds, 2}, {order_holds, 2},  {function_holds, 4}};
+    const Py_ssize_t all = (Py_ssize_t)(sizeof kinds / sizeof *kinds);
+    for (Py_ssize_t i = 0; i < all; i++)
+        if (count != all || !PyTuple_CheckExact(args[i]) ||
+            PyTuple_GET_SIZE(args[i]) % kinds[i].width)
+            return PyErr_Format(PyExc_TypeError, "guards_hold: seven flat tuples are wanted");
+    for (Py_ssize_t i = 0; i < all; i++) {
+        const Py_ssize_t size = PyTuple_GET_SIZE(args[i]);
+        PyObject *const *at = size ? &PyTuple_GET_ITEM(args[i], 0) : NULL;
+        for (Py_ssize_t k = 0; k < size; k += kinds[i].width) {
+            const int holds = kinds[i].holds(at + k);
+            if (holds < 0 && !PyErr_Occurred())
+                return PyErr_Format(PyExc_TypeError, "guards_hold: guard %zd of kind %zd", k, i);
+            if (holds < 0)
+                return NULL;
+            if (!holds)
+                Py_RETURN_FALSE;
+        }
+    }
+    Py_RETURN_TRUE;
+}
+
 /* only_ours(gradients): whether nothing but a list of (leaf, gradient) and the leaves themselves
    keeps the gradients in it, and nothing but a gradient its version
    cell: 2 if there are no such cells either, 1 if there are; 0: somebody else does. */
