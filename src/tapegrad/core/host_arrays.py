@@ -1,7 +1,8 @@
 """The array module of the CPU: NumPy, with some of its functions replaced.
 
 `host` is what a block gets as `xp` for arrays in the host's memory. It has all of NumPy's names.
-kernels/cpu/blas.py replaces those that use BLAS, whose results depend on the number of its threads.
+kernels/cpu/blas.py replaces those that use BLAS, whose results depend on the number of its threads;
+docs/notes/same-bits.md has what else differs between machines.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def in_one_thread(function: Any) -> Any:
 
 
 def product_in_one_thread(function: Any) -> Any:
-    """The same for a product, with less overhead where BLAS uses one thread anyway."""
+    """`in_one_thread` for a product, with less overhead where BLAS uses one thread anyway."""
 
     @functools.wraps(function)
     def run(a: Any, b: Any, **options: Any) -> Any:
@@ -116,7 +116,7 @@ for name in ("matmul", "dot"):
 for name in ("tensordot", "inner", "vdot", "vecdot", "matvec", "vecmat"):
     if hasattr(np, name):
         setattr(host, name, in_one_thread(getattr(np, name)))
-host.linalg = types.SimpleNamespace(
+vars(host)["linalg"] = types.SimpleNamespace(
     **{
         name: in_one_thread(value) if callable(value) and not isinstance(value, type) else value
         for name, value in vars(np.linalg).items()

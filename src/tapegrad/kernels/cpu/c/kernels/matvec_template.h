@@ -56,8 +56,8 @@ void NAMED(tg_matvec)(void **p, const int64_t *n, const double *x) {
     }
 }
 
-/* The same of a matrix whose columns are in a row in memory: FEW columns at a time are added to
-   ROWS sums, which stay in the first cache.
+/* Product of a vector with a matrix that lies in memory column by column: four columns at a time are
+   added to ROWS sums, which stay in the first cache.
    p: matrix, vector, out; n: rows, columns, elements from column to column */
 TG_VERSIONS static void NAMED(some_rows)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
