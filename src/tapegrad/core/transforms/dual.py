@@ -21,6 +21,7 @@ from ..dispatch import apply
 from ..host_arrays import host
 from ..late_bound import FORWARD_MODE, INTERPRETERS, TENSOR, VIEWS
 from ..modes import MODES
+from ..node import same_plain
 from ..op import Op
 from ..python_dispatch import dispatches
 from ..record import FLOATS
@@ -194,7 +195,9 @@ class stripped:
 
 def same_tensor(t: Any) -> Any:
     """Another tensor with the memory and the history of `t`, and no tangents."""
-    from ..subclass import as_subclass, same_class, same_plain, takes_part
+    if type(t) is TENSOR.cls and not dispatches(t):
+        return same_plain(t)
+    from ..subclass import as_subclass, same_class, takes_part
 
     if dispatches(t):
         p = same_class(t)
