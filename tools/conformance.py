@@ -63,6 +63,8 @@ EXCLUDED = {
 }
 # What functions of PyTorch's return, without which its helpers cannot be imported or do not work.
 ANSWERS: dict[str, Any] = {
+    "_C._DisableFuncTorch": contextlib.nullcontext,
+    "_C._DisableTorchDispatch": contextlib.nullcontext,
     "_C._get_privateuse1_backend_name": "privateuseone",
     "_C._debug_only_are_vmap_fallback_warnings_enabled": False,
     "_C._debug_only_display_vmap_fallback_warnings": None,
@@ -73,7 +75,12 @@ ANSWERS: dict[str, Any] = {
     "_utils_internal.get_writable_path": str,
 }
 # Modules of which tests and helpers use private parts: those of the checkout.
-WHOLE = ("torch.testing._comparison", "torch.testing._utils", "torch.utils._import_utils")
+WHOLE = (
+    "torch.testing._comparison",
+    "torch.testing._utils",
+    "torch.utils._import_utils",
+    "torch.utils._mode_utils",
+)
 LACKING = re.compile(
     r"\bLacking\b|^AttributeError: (module 'torch|type object 'Tensor').* has no attribute"
     r"|No module named '(torch|functorch)|cannot import name|is not available in tapegrad"
@@ -337,6 +344,8 @@ def take_pytorchs_place(root: pathlib.Path) -> None:
         assert spec is not None and spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
+        parent, _, own = name.rpartition(".")
+        setattr(importlib.import_module(parent), own, sys.modules[name])
     original = python.importtestmodule
 
     def importtestmodule(*args: Any, **kwargs: Any) -> Any:
