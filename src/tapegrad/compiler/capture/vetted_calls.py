@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.base import PACKAGE, TensorBase, wrap
+from ...core.late_bound import HOST_KERNELS
 from ...nn.modules.module import Module
 from .. import PURE_MARK
 from ..breaks.calls import place_in, users_line
@@ -47,8 +48,12 @@ class VettedCalls(NoticedStores):
         kind = type(function)
         if kind is types.FunctionType:
             return self.call_function(function, None, function, args, kwargs)
+        if kind is HOST_KERNELS.public_function:
+            return self.call_function(function.general, None, function, args, kwargs)
         if kind is types.MethodType:
             inner = function.__func__
+            if type(inner) is HOST_KERNELS.public_function:
+                inner = inner.general
             if type(inner) is types.FunctionType:
                 return self.call_function(inner, function.__self__, function, args, kwargs)
             if (getattr(function, "__module__", None) or "").startswith("numpy"):
