@@ -692,7 +692,8 @@ def test_replays_are_compared_with_calls_now_and_then(at):
     set_scale(3.0)
     with pytest.warns(UserWarning, match="were compared and right"):
         wrong = calls_until_right(compiled, work, 70)
-    assert wrong == [0]  # the call before the one that is compared
+    # The call before the one that is compared; the seventh is an ordinary one.
+    assert wrong == ([] if at == 8 else [0])
     assert "runs as ordinary Python" in str(torch.compile.explain(compiled))
 
 
@@ -975,7 +976,7 @@ def test_a_comparison_waits_for_backward_passes_of_other_threads():
         return ((x * w).tanh().exp() * (x * w).sin()).exp().cos().sum()
 
     compiled = torch.compile(function)
-    for i in range(5):
+    for i in range(8):  # the sixth and the seventh are ordinary calls
         compiled(torch.linspace(0, 1, 8) + i).backward()
     (recording,) = compiled.recordings.values()
     ran, result = threading.Event(), compiled(torch.linspace(0, 1, 8))

@@ -573,8 +573,8 @@ def test_failed_backward() -> None:
     assert "#ffe3e0" in g.svg() and "#ffe3e0" in g.dot()
     # Where frames hold no variables (the compiled core) the engine's state says the same.
     trace = graph_error.traceback_of(error)
-    launch = [tb for tb in trace if tb.tb_frame.f_code.co_name == "launch"]
-    node = graph_error.failed_node(launch, [])
+    passes = [tb for tb in trace if tb.tb_frame.f_code.co_name == "backward"]
+    node = graph_error.failed_node(passes, [])
     assert node is not None and node.name() == "ExpBackward0"
 
 

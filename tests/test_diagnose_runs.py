@@ -130,15 +130,15 @@ def test_recording_changes_no_bit():
 
 
 def test_nothing_stays_when_a_recording_ends():
-    from tapegrad.autograd import api, engine
+    from tapegrad.autograd import api, watched
 
     before = (api.launch, api.runs_on_tensors, nn.Module.train, optim.Optimizer.__init__)
-    props = tg.Tensor.__dict__["requires_grad"], list(engine.observers)
+    props = tg.Tensor.__dict__["requires_grad"], list(watched.observers)
     with pytest.raises(ValueError, match="stop"):
         with diagnose.record(io.BytesIO()):
             raise ValueError("stop")
     assert before == (api.launch, api.runs_on_tensors, nn.Module.train, optim.Optimizer.__init__)
-    assert props == (tg.Tensor.__dict__["requires_grad"], list(engine.observers))
+    assert props == (tg.Tensor.__dict__["requires_grad"], list(watched.observers))
     assert ACTIVE.modes == ()
 
 

@@ -1,5 +1,6 @@
 """The pages name files that exist: links, paths in text and drawings, the map in the READMEs."""
 
+import ast
 import os
 import pathlib
 import re
@@ -156,3 +157,19 @@ def test_the_numbers_of_a_readme(name):
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     rows = len(re.findall(r"^\| (?!---)", page, re.M)) - page.count("\n|---")
     assert re.search(rf"(all {rows} of them|全部 {rows} 行)", text)
+
+
+# A docstring is often read alone (`help`, an editor, the reference). These words begin one that
+# points at a text before it, or that turns a question into a noun.
+POINTING = "The same|What|Those|That|They|Whoever|Who|Its|It|Also|And|As|Likewise|So|Such|Their"
+
+
+def test_docstrings_can_be_read_alone():
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
+                text = ast.get_docstring(node) or ""
+                if re.match(rf"({POINTING})\b", text):
+                    found.append(f"{path.name}:{node.body[0].lineno}: {text.splitlines()[0]}")
+    assert found == []

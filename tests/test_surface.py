@@ -184,11 +184,11 @@ def test_profile_measures_time():
 
 
 def test_profile_off_costs_nothing_and_leaves_nothing(monkeypatch):
-    from tapegrad.autograd import engine, profiler
+    from tapegrad.autograd import profiler, watched
 
     with pytest.raises(RuntimeError), torch.autograd.profiler.profile() as prof:
         torch.mm(torch.ones(2, 3), torch.ones(2, 3))
-    assert (STATE.timing, STATE.modes_on, engine.observers) == (0, 0, [])
+    assert (STATE.timing, STATE.modes_on, watched.observers) == (0, 0, [])
     assert profiler.OPEN.frames == []
     count = len(prof.function_events)
     torch.ones(2).exp()

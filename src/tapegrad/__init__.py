@@ -137,7 +137,7 @@ _ELSEWHERE = {
     "sparse.functions": "smm sparse_coo_tensor sspaddmm",
     "sparse.more": "dsmm hsmm hspmm resize_as_sparse_ saddmm spmm",
     "signal": "windows",
-    "device": "jagged sparse_bsc sparse_bsr sparse_csc sparse_csr",
+    "device": "_mkldnn jagged sparse_bsc sparse_bsr sparse_csc sparse_csr",
     "storage": "StorageBase TypedStorage UntypedStorage",
     "random": "thread_safe_generator",
     "utils.dlpack": "to_dlpack",

@@ -94,6 +94,7 @@ from .api.checks import _check_tensor_all_with as _check_tensor_all_with
 from .api.checks import _check_type as _check_type
 from .api.checks import _check_value as _check_value
 from .api.checks import _check_with as _check_with
+from .device import _mkldnn as _mkldnn
 from .ops.statistics.segments import _segment_reduce as _segment_reduce
 from .ops.reduce.sorting import _unique as _unique
 from .ops.reduce.sorting import _unique2 as _unique2

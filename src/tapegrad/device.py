@@ -250,6 +250,7 @@ sparse_csc = _layout("sparse_csc")
 sparse_bsr = _layout("sparse_bsr")
 sparse_bsc = _layout("sparse_bsc")
 jagged = _layout("jagged")
+_mkldnn = _layout("_mkldnn")
 
 contiguous_format = _memory_format("contiguous_format")
 preserve_format = _memory_format("preserve_format")

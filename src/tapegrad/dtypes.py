@@ -202,7 +202,7 @@ CPP_NAMES = {
 
 
 def cpp_name(d: Any) -> str:
-    """What a C++ compiler calls a dtype, ours or NumPy's."""
+    """The C++ name of a dtype, ours or NumPy's."""
     return CPP_NAMES[d.name]
 
 

@@ -115,7 +115,7 @@ class Library:
         with_keyset: bool = False,
         allow_override: bool = False,
     ) -> None:
-        """What runs for an op on a device or, for "Autograd", with gradients."""
+        """Set the function that runs an op on a device or, for "Autograd", with gradients."""
         if not callable(fn):
             raise TypeError(
                 f"Input function is required to be a callable but found type {type(fn)}"
@@ -158,7 +158,7 @@ class Library:
     def fallback(
         self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False
     ) -> None:
-        """What runs for every op that has no kernel; PyTorch's own devices have kernels."""
+        """Set the function for ops without a kernel; PyTorch's own devices have kernels."""
         if self.ns != "_":
             raise RuntimeError(
                 "Fallback can only be registered using library fragment on the global namespace "
@@ -272,7 +272,7 @@ def register_kernel(
     *,
     lib: Library | None = None,
 ) -> Any:
-    """What runs for an op on tensors of some devices; `None`: of all.
+    """Set the function that runs an op on tensors of some devices; `None`: of all.
 
     >>> @torch.library.custom_op("shown::negated", mutates_args=(), device_types="cuda")
     ... def negated(x: Tensor) -> Tensor:
@@ -303,7 +303,8 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = False,
 ) -> Any:
-    """What shape and dtype the results of an op have: a function of tensors without values.
+    """Set a function of tensors without values that returns the shapes and dtypes of an op's
+    results.
 
     >>> @torch.library.custom_op("shown::rows", mutates_args=())
     ... def rows(x: Tensor) -> Tensor:
@@ -382,7 +383,7 @@ def register_torch_dispatch(
     *,
     lib: Library | None = None,
 ) -> Any:
-    """What a mode or a class of tensors does with an op.
+    """Set the function that a mode or a class of tensors runs in place of an op.
 
     >>> @torch.library.custom_op("shown::seen", mutates_args=())
     ... def seen(x: Tensor) -> Tensor:
@@ -457,7 +458,7 @@ def get_kernel(op: Any, dispatch_key: str) -> Callable[..., Any]:
 
 
 def _maybe_get_opdef(op: Any) -> CustomOpDef | None:
-    """What `custom_op` made, by any of its names."""
+    """The op that `custom_op` made, by any of its names."""
     if isinstance(op, CustomOpDef):
         return op
     name = op.name() if isinstance(op, OpOverload) else op

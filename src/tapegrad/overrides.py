@@ -359,7 +359,8 @@ def standing_in(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def get_default_nowrap_functions() -> set[Any]:
-    """What `Tensor.__torch_function__` does not convert: fields that are tensors of their own.
+    """Functions whose results `Tensor.__torch_function__` does not convert: fields that are tensors
+    of their own.
 
     >>> Tensor.grad.__get__ in torch.overrides.get_default_nowrap_functions()
     True

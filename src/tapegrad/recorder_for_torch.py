@@ -593,7 +593,7 @@ def first(args: Any, kwargs: Any) -> Any:
 
 
 def head_of(torch: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """What the file says about the run."""
+    """The head of the file: facts about the run."""
     return {
         "library": "torch",
         "version": torch.__version__,

@@ -213,7 +213,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` has allowed.
+    """The functions and classes that `add_safe_globals` has allowed.
 
     >>> torch.serialization.get_safe_globals()
     []
@@ -578,7 +578,7 @@ def has_other_order(reader: archive.ArchiveReader) -> bool:
 
 
 def _get_layout(name: str) -> Any:
-    """What pickles call for a layout.
+    """The layout of that name; unpickling calls this.
 
     >>> from tapegrad.serialization import _get_layout
     >>> _get_layout("torch.strided")

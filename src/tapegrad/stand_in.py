@@ -33,7 +33,7 @@ MISSED = "missing_in_tapegrad"
 
 
 class StandIn:
-    """What this run has switched, to be undone at its end."""
+    """The switches that this run has changed, to be undone at its end."""
 
     def __init__(self) -> None:
         self.installed: str | None = None  # the version of PyTorch that is here

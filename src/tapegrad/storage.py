@@ -80,7 +80,7 @@ class SharedMap(mmap.mmap):
         return DupFd(file)
 
     def identity(self) -> tuple[int, int]:
-        """The same in every process."""
+        """Device and inode of the shared file: the same pair in every process."""
         known = os.fstat(self.file)
         return known.st_dev, known.st_ino
 
@@ -207,11 +207,11 @@ class UntypedStorage:
         return self.owner.nbytes  # type: ignore[no-any-return]
 
     def cpu(self) -> Any:
-        """The same on the CPU; itself if it is there already."""
+        """A copy on the CPU; itself if it is there already."""
         return self.moved(host(self.owner)) if self.is_cuda else self
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
-        """The same on a GPU; itself if it is there already."""
+        """A copy on a GPU; itself if it is there already."""
         from .cuda import runtime
 
         place = runtime.index_of(device)
@@ -276,7 +276,7 @@ class UntypedStorage:
         return start, max(start, stop)
 
     def clone(self) -> Any:
-        """The same bytes in memory of their own."""
+        """A copy of the bytes in memory of its own."""
         return self.moved(self.owner.copy())
 
     def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> Any:
@@ -296,7 +296,7 @@ class UntypedStorage:
         return UntypedStorage(0, device=self.device)
 
     def to(self, *, device: Any, non_blocking: bool = False) -> Any:
-        """The same on a device; itself if it is there already."""
+        """A copy on a device; itself if it is there already."""
         return self.cpu() if str(device) == "cpu" else self.cuda(device)
 
     def untyped(self) -> UntypedStorage:
@@ -410,5 +410,5 @@ class TypedStorage(UntypedStorage):
 
 
 def _load_from_bytes(b: bytes) -> Any:
-    """What PyTorch's plain pickles call for the memory of a tensor."""
+    """The memory of a tensor from bytes; PyTorch's plain pickles call this."""
     return ON_DEMAND.load_file(io.BytesIO(b), weights_only=False)

@@ -86,6 +86,7 @@ def frozen(value: Any, counts: bool = True) -> Any:
         version = value._version if counts and not value.is_inference() else None
         kind = *kind, value.is_inference(), version
         dense = value.detach().to_dense() if value.is_sparse else value.detach()
+        dense = dense.float() if dense.dtype == T.bfloat16 else dense
         return ("tensor", *kind, np.array(dense.resolve_conj().numpy()), frozen(grad, False))
     if isinstance(value, np.ndarray):
         return ("array", str(value.dtype), value.shape, value.copy())

@@ -258,3 +258,35 @@ def test_dataclass_that_a_model_returns_inside_is_compiled():
         for i in range(10):
             step(numbers(i, 5, 4))
     assert replays(step) >= 6
+
+
+@pytest.mark.parametrize(
+    "make",
+    [torch.from_numpy, torch.as_tensor, torch.asarray, torch.tensor],
+    ids=lambda f: f.__name__,
+)
+def test_arrays_that_become_tensors_are_inputs(make: Any) -> None:
+    """Other numbers in an argument of NumPy's lead neither to a cut nor to another recording."""
+
+    def function(array: Any) -> Any:
+        x = make(array)
+        return (x.tanh().sin().exp() * 2 + x).cos()
+
+    compiled = torch.compile(function, fullgraph=True)
+    for i in range(8):
+        array = numbers(i + 3, 4, 3).numpy()
+        assert torch.equal(compiled(array), function(array))
+    assert replays(compiled) >= 4
+
+
+def test_sums_without_nan_are_replayed() -> None:
+    """The kernel sums in one order, whether a call is recorded, compared or replayed."""
+
+    def function(x: Any) -> Any:
+        return x.tanh().sin().nansum(), x.exp().cos().nansum(0)
+
+    compiled = torch.compile(function, fullgraph=True)
+    for i in range(8):
+        x = numbers(i + 3, 5, 3)
+        assert all(map(torch.equal, compiled(x), function(x)))
+    assert replays(compiled) >= 4

@@ -154,7 +154,7 @@ def train(returned: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     ("returned", "reason"),
     [
-        (lambda loss, y, s: (loss, s.get_last_lr()), "a list or dict that somebody else has"),
+        (lambda loss, y, s: (loss, s.get_last_lr()), "a list or dict that is also kept elsewhere"),
         (lambda loss, y, s: (loss, T.complex(y, y).conj()), "a conjugate or negative view"),
         (lambda loss, y, s: Batch(loss), "it returns a Batch"),
     ],

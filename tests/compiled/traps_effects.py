@@ -9,12 +9,14 @@ import contextlib
 import itertools
 import sys
 import types
+import warnings
 
 import numpy as np
 from harness import Trap, numbers, trap, work
 
 import tapegrad as T
 from tapegrad import nn
+from tapegrad.nn import functional as F
 
 THIS = sys.modules[__name__]
 COUNT = 0
@@ -961,3 +963,60 @@ def time_asked_for(compile):
         time.time = plain
 
     return Trap(f, undo=undo)
+
+
+def warned(name, function):
+    """A function that PyTorch warns of in each call, under a filter that shows each warning."""
+
+    def build(compile):
+        f = compile(lambda x: function(work(x)))
+        seen = []
+
+        def watched(x):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                out = f(x)
+            texts = [str(w.message).partition("\n")[0] for w in caught]
+            seen.append([text for text in texts if "cannot be compiled" not in text])
+            return out
+
+        return Trap(watched, state=lambda: seen)
+
+    build.__name__ = name
+    trap(build)
+
+
+warned("warning_of_shapes", lambda y: F.mse_loss(y, T.zeros(3, dtype=y.dtype)) + y.exp().sin())
+warned("warning_of_a_missing_dim", lambda y: F.softmax(y.exp()) + y.sin())
+warned("warning_of_a_transpose", lambda y: y.exp().unsqueeze(0).T + y.t().sin())
+
+
+def cleared(name, make):
+    """An optimizer that forgets its state: before a replay, and before a comparison with one."""
+
+    def build(compile):
+        w = nn.Parameter(numbers(50))
+        opt = make([w])
+
+        @compile
+        def f(x):
+            opt.zero_grad()
+            loss = (x * w).tanh().sin().sum()
+            loss.backward()
+            opt.step()
+            return loss
+
+        def before(i):
+            if i in (5, 7):
+                opt.state.clear()
+
+        return Trap(f, before, state=lambda: (w, opt.state_dict()))
+
+    build.__name__ = name
+    trap(build)
+
+
+cleared("state_cleared_of_adam", lambda ps: T.optim.Adam(ps, lr=0.1))
+cleared("state_cleared_of_momentum", lambda ps: T.optim.SGD(ps, lr=0.1, momentum=0.9))
+cleared("state_cleared_of_rprop", lambda ps: T.optim.Rprop(ps, lr=0.1))
+cleared("state_cleared_of_asgd", lambda ps: T.optim.ASGD(ps, lr=0.1))

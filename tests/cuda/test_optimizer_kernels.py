@@ -129,7 +129,8 @@ def recording() -> Iterator[list[tuple[str, Any, tuple[Any, ...]]]]:
     """The launches of the kernels of this file; without a GPU nothing is computed."""
     backend = devices.DEVICE.backend
     before = {n: vars(backend).get(n) for n in ("optimizers", "gradients", "counters")}
-    cupy_optim.register(backend, backend.gpu if HAS_KERNELS else Blocks(devices.DEVICE.xp))
+    gpu = backend.gpu if HAS_KERNELS else Blocks(devices.DEVICE.xp)
+    cupy_optim.register(backend, gpu, None)
     cupy_optim.compiled = Recorded  # type: ignore[assignment]
     Recorded.launches = []
     try:

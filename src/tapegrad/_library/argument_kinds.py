@@ -83,7 +83,7 @@ def fits_type(value: Any, wanted: Type, size: int | None) -> bool:
 
 
 def spoken_kind(wanted: Type) -> str:
-    """What PyTorch's messages call a kind."""
+    """The name of a kind in PyTorch's messages."""
     if wanted.kind() == "OptionalType":
         return spoken_kind(wanted.getElementType())
     if wanted.kind() == "ListType":

@@ -104,7 +104,7 @@ class CustomOpDef:
     def register_kernel(
         self, device_types: DeviceTypes, fn: Callable[..., Any] | None = None, /
     ) -> Any:
-        """What runs on tensors of some devices; `None`: of all."""
+        """Set the function that runs on tensors of some devices; `None`: of all."""
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             names = [device_types] if isinstance(device_types, str) else device_types
@@ -116,7 +116,7 @@ class CustomOpDef:
         return decorate if fn is None else decorate(fn)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """What shape and dtype the results have: a function of tensors without values."""
+        """Set a function of tensors without values that returns the results' shapes and dtypes."""
         self._definition.fake = fn
         return fn
 
@@ -141,7 +141,7 @@ class CustomOpDef:
     def register_torch_dispatch(
         self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /
     ) -> Any:
-        """What a mode or a class of tensors does with this op."""
+        """Set the function that a mode or a class of tensors runs in place of this op."""
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             self._definition.rules[torch_dispatch_class] = function
@@ -194,7 +194,7 @@ def set_autograd(
 
 
 def spoken(definition: OpDef) -> str:
-    """What messages call an op."""
+    """The name of an op in messages."""
     found = CUSTOM.get(definition.schema.name)
     return str(found) if found is not None else definition.full_name
 

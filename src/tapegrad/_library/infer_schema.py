@@ -30,7 +30,7 @@ LISTED = (list, collections.abc.Sequence)
 
 
 def words() -> dict[Any, str]:
-    """What single types are called."""
+    """The names of single types in a schema."""
     tensor = {tg.Tensor: "Tensor"}
     return tensor | WORDS | {dtypes.dtype: "ScalarType", device: "Device"}
 

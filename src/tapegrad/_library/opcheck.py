@@ -86,7 +86,7 @@ class Check:
                             )
 
     def autograd_registration(self) -> None:
-        """What is differentiable is so by a formula of the op."""
+        """Check that the op has a gradient formula if its result can be differentiated."""
         tensors = tensors_in((self.args, self.kwargs))
         if self.definition is None or not any([t.requires_grad for t in tensors]):
             return
@@ -162,7 +162,7 @@ def shares(a: Any, b: Any) -> bool:
 
 
 class FakeContext:
-    """What a fake kernel asks for sizes that depend on the values."""
+    """Gives a fake kernel sizes that depend on the values."""
 
     active: FakeContext | None = None
 

@@ -38,7 +38,7 @@ class OpDef:
         return f"{self.schema.name}.{name}" if name else self.schema.name
 
     def kernel(self, device: str) -> Callable[..., Any] | None:
-        """What runs on tensors of a device."""
+        """The function that runs on tensors of a device."""
         keys = (DEVICE_KEYS.get(device, device.upper()), *ANYWHERE)
         if device in self.disabled:
             return self.first_kernel

@@ -175,7 +175,7 @@ def check_type(definition: OpDef, argument: Argument, value: Any, index: int) ->
 def without_defaults(
     definition: OpDef, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a kernel gets: arguments at the end that have their default are left to it."""
+    """Arguments for a kernel: those at the end that have their default value are left out."""
     from .calls import same
 
     by_place = [a for a in definition.schema.arguments if not a.kwarg_only]

@@ -60,7 +60,7 @@ def public_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
 
 
 def resolve(module: str, name: str) -> Any:
-    """What a name from a `torch` module is here."""
+    """Our object for a name from a `torch` module."""
     if (module, name) in STANDING_IN:
         return STANDING_IN[module, name]
     if name in TYPES and module in ("torch", "torch.cuda"):

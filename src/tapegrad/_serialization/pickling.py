@@ -109,7 +109,7 @@ def own_reduction(cls: type) -> bool:
 
 
 class Reducing:
-    """What every pickler does: tensors as PyTorch describes them, memory by reference."""
+    """Base of all picklers: tensors as PyTorch describes them, memory by reference."""
 
     storages: Storages
 

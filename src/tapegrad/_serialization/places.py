@@ -159,7 +159,7 @@ register_package(30, no_tag, to_nowhere)
 
 
 def restorer(map_location: Any) -> Callable[[Any, str], Any]:
-    """What `map_location` says to do with a storage and its tag."""
+    """A function that places a storage with its tag, as `map_location` asks."""
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):

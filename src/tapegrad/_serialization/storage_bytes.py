@@ -20,7 +20,7 @@ FOREIGN = ("ComplexHalf", "QInt8", "QInt32", "QUInt8", "QUInt2x4", "QUInt4x2")
 
 
 class StorageType:
-    """What a pickle calls the class of a storage.
+    """The class of a storage, as pickles name it.
 
     >>> from tapegrad.serialization import StorageType
     >>> StorageType("FloatStorage").dtype
@@ -73,7 +73,7 @@ def untyped(array: Any) -> UntypedStorage:
 
 
 def typed(array: Any, dtype: dtypes.dtype) -> TypedStorage:
-    """The same, with elements."""
+    """This storage with elements of a dtype."""
     storage = TypedStorage.__new__(TypedStorage)
     storage.owner = array
     storage.dtype = dtype

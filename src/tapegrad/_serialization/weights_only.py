@@ -437,7 +437,7 @@ class WeightsUnpickler:
 
 
 def named(function: Any) -> str:
-    """What a pickle calls, for a message."""
+    """The name of the function that a pickle calls, for a message."""
     known = isinstance(function, type) or callable(function)
     return f"{function!r:.200}" if known else brief(function)
 
@@ -458,7 +458,7 @@ def modern(module: str, name: str) -> tuple[str, str]:
 
 
 def give_state(instance: Any, state: Any) -> None:
-    """What pickle does at the end of an object; its class is one that the user trusts."""
+    """Restore the state of an object, as pickle does; its class is one that the user trusts."""
     own = getattr(type(instance), "__setstate__", None)
     if own is not None and own is not getattr(tg.Tensor, "__setstate__", None):
         own(instance, state)

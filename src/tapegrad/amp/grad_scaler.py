@@ -216,7 +216,7 @@ class GradScaler:
             tracker.fill_(0)
 
     def _grow_or_shrink_on_gpu(self, scale: Any, tracker: Any, found: list[Any]) -> None:
-        """The same without waiting for the GPU to say what it found."""
+        """Change the scale on the GPU, without waiting to hear whether it found infinities."""
         total = sum([v.to(scale.device) for v in found[1:]], found[0].to(scale.device))
         kernels = getattr(devices.DEVICE.backend, "gradients", None)
         if kernels is not None and scale.dtype is total.dtype is tg.float32:
@@ -271,7 +271,7 @@ class GradScaler:
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs; empty when disabled."""
+        """The state for `load_state_dict`; empty when disabled."""
         if not self._enabled:
             return {}
         return {

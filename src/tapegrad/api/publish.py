@@ -515,7 +515,7 @@ OWN_CHECK = {"permute", "reshape", "view"}
 
 
 def special_methods(module: Any) -> None:
-    """What a method does otherwise than the function of its name, and what looks like a field."""
+    """Publish methods that differ from the function of their name, and properties."""
     for name, method in getattr(module, "METHODS", {}).items():
         refuses = method.__module__ == removed_names.__name__  # whatever it is called on
         checks = name in OWN_CHECK or refuses
@@ -531,7 +531,11 @@ def refusing(name: str, field: property) -> property:
     def refuse(self: Any, value: Any) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
 
-    return field.setter(refuse) if field.fset is None else field
+    def refuse_deletion(self: Any) -> None:
+        refuse(self, None)
+
+    field = field.setter(refuse) if field.fset is None else field
+    return field.deleter(refuse_deletion) if field.fdel is None else field
 
 
 def hand_out() -> None:

@@ -114,7 +114,9 @@ def refuse_kinds(
 
 
 def lower_category(args: Any) -> RuntimeError | None:
-    """What PyTorch says of `x_(y)` where x is a tensor of ints and y a float, before all else."""
+    """PyTorch's error for `x_(y)` where x is a tensor of ints and y a float, raised before all
+    others.
+    """
     if len(args) != 2 or not isinstance(args[0], TensorBase) or not is_number(args[1]):
         return None
     own, found = args[0].dtype, common(args[0]._array, args[1])
@@ -177,7 +179,7 @@ def explain(
 def misfit(
     api: Api, spoken: str, args: Any, kwargs: dict[str, Any], method: bool
 ) -> TypeError | None:
-    """What is wrong with the arguments of a call."""
+    """A description of the first argument that does not fit a call."""
     known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
     positional = [p for p in known if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in known):

@@ -49,6 +49,7 @@ _ELSEWHERE = {
     "kineto_available": "tapegrad.profiler",
     "is_multithreading_enabled": "tapegrad.autograd.grad_mode",
     "is_view_replay_enabled": "tapegrad.autograd.grad_mode",
+    "SavedTensor": "tapegrad.autograd.saved",
     "has_torch_function": "tapegrad.overrides",
 }
 
@@ -56,6 +57,8 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(_ELSEWHERE[name]), name)
+    if name == "torch":
+        return importlib.import_module(__package__.partition(".")[0])
     if name in _LAZY:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'torch.autograd' has no attribute '{name}'")

@@ -269,6 +269,14 @@ def nonfinite_kind(g: Any) -> str:
     return "nan" if np.isnan(array_of(g)).any() else "inf"
 
 
+def warn_or_print(text: str) -> None:
+    """A warning that is turned into an error must not hide the error that it explains."""
+    try:
+        warn(text, UserWarning)
+    except UserWarning as warning:
+        print(f"UserWarning: {warning}", file=sys.stderr)
+
+
 def warn_forward(node: Node) -> None:
     trace: Trace | None = node._trace
     if trace is None:
@@ -276,13 +284,13 @@ def warn_forward(node: Node) -> None:
             f"Error detected in {node.name()}. No forward pass information available. Enable "
             "detect anomaly during forward pass for more information."
         )
-        warn(text, UserWarning)
+        warn_or_print(text)
         return
     text = (
         f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
         f"{trace}"
     )
-    warn(text, UserWarning)
+    warn_or_print(text)
     parent = trace.parent
     while parent is not None and parent._trace is not None:
         # The node was recorded while another one ran in a backward with create_graph=True.
@@ -290,7 +298,7 @@ def warn_forward(node: Node) -> None:
             f"Previous calculation was induced by {parent.name()}. Traceback of forward call that "
             f"induced the previous calculation:\n{parent._trace}"
         )
-        warn(text, UserWarning)
+        warn_or_print(text)
         parent = parent._trace.parent
 
 

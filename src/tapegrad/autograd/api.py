@@ -15,13 +15,13 @@ from ..core.base import (
 )
 from ..core.function_modes import WATCHED, is_watched
 from ..core.late_bound import ON_DEMAND, RECORDING
-from ..core.modes import ANOMALY, MODES, grad_set_to
+from ..core.modes import ANOMALY, MODES
 from ..core.node import OpNode, accumulate_node
 from ..core.per_thread import instead
-from ..core.python_dispatch import ACTIVE, same_always
+from ..core.python_dispatch import same_always
 from ..core.strides import is_dense
 from ..core.transforms.batched import batched, has_batched, lift
-from ..core.transforms.levels import BACKWARD_INSIDE, STACK, TANGENTS, refuse_inside
+from ..core.transforms.levels import BACKWARD_INSIDE, TANGENTS, refuse_inside
 from ..core.transforms.opening import level_of
 from ..core.warned import warn
 from . import dispatched
@@ -34,7 +34,6 @@ from .starts import (
     implicit_seed,
     is_root,
     pass_from,
-    plain_start,
     prepare_starts,
     root_facts,
     runs_on_tensors,
@@ -92,8 +91,10 @@ def backward(
             )
             return
     keep = create_graph if retain_graph is None else retain_graph
+    seeds = as_grads(grad_tensors, len(roots))
     on_tensors = create_graph or bool(TANGENTS) or runs_on_tensors(roots)
-    starts = prepare_starts(roots, as_grads(grad_tensors, len(roots)), on_tensors)
+    on_tensors = on_tensors or dispatched.has_sparse(*seeds)
+    starts = prepare_starts(roots, seeds, on_tensors)
     run = pass_from(starts, keep, on_tensors)
     if wanted is not None:
         for t in wanted:
@@ -157,7 +158,12 @@ def grad(
                 materialize_grads=materialize_grads,
             )
     given = as_grads(grad_outputs, len(roots))
+    whole = wanted  # a sparse tensor has its history on its values
+    if any([hasattr(t, "_entries") for t in wanted]):
+        wanted = tuple([getattr(t, "_entries", t) for t in wanted])
     if is_grads_batched:
+        if whole is not wanted:
+            raise NotImplementedError("gradients of sparse tensors cannot be computed in a batch")
         batch = batch_of_passes(
             roots,
             wanted,
@@ -170,7 +176,7 @@ def grad(
         return as_given(inputs, batch)
     # On tensors: to be recorded itself, or to carry tangents along.
     tensors = create_graph or bool(TANGENTS) or (grad_outputs is not None and has_batched(given))
-    tensors = tensors or runs_on_tensors(roots)
+    tensors = tensors or runs_on_tensors(roots) or dispatched.has_sparse(*given)
     starts = prepare_starts(roots, given, tensors)
     keep = create_graph if retain_graph is None else retain_graph
     run = pass_from(starts, keep, tensors, targets(wanted))
@@ -181,7 +187,14 @@ def grad(
                 found[i] = zeros_in_place_of(t, create_graph)
             elif not allow_unused:
                 raise errors.unused_input(t, i, roots)
+    if whole is not wanted:
+        found = [like_input(t, g) for t, g in zip(whole, found, strict=True)]
     return as_given(inputs, tuple(found))
+
+
+def like_input(t: Any, g: Any) -> Any:
+    """The gradient of a sparse tensor, from that of its values."""
+    return g if g is None or not hasattr(t, "_entries") else t._with(g)
 
 
 def tensors_among(*groups: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -295,16 +308,6 @@ def batched_seed(root: Any, g: Any, index: int) -> Any:
     return g
 
 
-def backward_plain(root: Any, keep: bool) -> None:
-    """`loss.backward()`: fast path of `backward` for a plain scalar, outside of transforms."""
-    may_run_on_tensors = STACK.levels or ACTIVE.modes or dispatched.Seen.nodes
-    start = None if may_run_on_tensors else plain_start(root)
-    if start is None:
-        backward(root, None, keep)
-    else:
-        launch(pass_from([start], keep, False), [start])
-
-
 MOST_NESTED = 60  # passes inside of each other in one thread; Python's stack holds about 120
 
 
@@ -316,18 +319,8 @@ def launch(run: Pass, starts: list[Start], graph: bool = False) -> None:
         if run.depth % MOST_NESTED == 0:
             instead(launch, run, starts, graph)
             return
-    MODES.run = run
-    try:
-        if run.record:  # hooks and Functions set the grad mode themselves; recorded ops need it on
-            with grad_set_to(graph):
-                run.go(starts)
-        else:
-            run.go(starts)
-        run.at = None
-        while run.callbacks:
-            run.callbacks.pop(0)()
-    finally:
-        MODES.run = outer
+    run.graph = graph
+    run.go(starts)
 
 
 def gradients(run: Pass, starts: list[Start], graph: bool, count: int) -> list[Any]:

@@ -14,6 +14,7 @@ from .grad_mode import is_inference_mode_enabled
 from .inspect import InputMetadata, class_named
 from .saved import SavedTensor
 from .starts import edge_of
+from .variable import _keeps_graph
 
 # ---------------------------------------------------------------------- torch._C._autograd
 
@@ -69,6 +70,7 @@ _autograd = module(
         "_saved_tensors_hooks_get_disabled_error_message": hooks_error,
         "_saved_tensors_hooks_is_enabled": hooks_are_enabled,
         "_top_saved_tensors_default_hooks": top_hooks,
+        "_get_current_graph_task_keep_graph": _keeps_graph,
         "is_inference_mode_enabled": is_inference_mode_enabled,
     },
 )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core import devices
-from ..core.base import INTERPRETED, STATE, Node, TensorBase, node_of
+from ..core.base import INTERPRETED, STATE, Node, TensorBase, node_of, wrap
 from ..core.dispatch import apply
 from ..core.gradient_memory import HOST, memory_of
 from ..core.late_bound import DISPATCHED, GPU, ON_DEMAND, VIEWS
@@ -408,6 +408,7 @@ def has_sparse(*values: Any) -> bool:
 
 def sum_of(a: Any, b: Any) -> Any:
     """The sum of two gradients; a sparse first one is added to the other, as PyTorch does."""
+    a, b = (g if isinstance(g, TensorBase) else wrap(g) for g in (a, b))
     return b + a if has_sparse(a) else a + b
 
 

@@ -68,13 +68,36 @@ def check_same_kind(a: Any, b: Any, eps: float, place: Any) -> None:
             )
 
 
+def values_of(t: Any) -> Any:
+    """The array of the elements of `t` that can move: of a sparse tensor those that are stored."""
+    if t.layout is tg.strided:
+        return t._array
+    return (t._values() if t.layout is tg.sparse_coo else t.values())._array
+
+
+def rows_of(t: Any) -> Any:
+    """For each of `values_of(t)` its number among all elements."""
+    if t.layout is tg.strided:
+        return range(t.numel())
+    numbers = tg.arange(t.numel()).reshape(t.shape)
+    if t.layout is tg.sparse_coo:
+        return numbers[tuple(t._indices())].reshape(-1).tolist()
+    kept = numbers.sparse_mask(t.detach().to_sparse_coo())
+    return kept.to_sparse(layout=t.layout).values().tolist()
+
+
+def in_full(g: Any) -> Any:
+    """The array of a gradient, of a sparse one with its zeros."""
+    return (g if g.layout is tg.strided else g.detach().to_dense())._array
+
+
 def slopes(
     function: Callable[[], Any], outputs: tuple[Any, ...], t: Any, direction: complex, eps: float
 ) -> list[Any]:
     """Per output, a matrix of its derivatives as each element of `t` moves in `direction`."""
     matrices = [empty_slopes(t, o) for o in outputs]
-    array = t._array
-    for row, place in enumerate(np.ndindex(array.shape)):
+    array = values_of(t)
+    for row, place in zip(rows_of(t), np.ndindex(array.shape), strict=True):
         found = central_difference(function, array, place, direction * eps, eps)
         for matrix, slope in zip(matrices, found, strict=True):
             matrix._array[row] = slope._array.reshape(-1)
@@ -156,7 +179,7 @@ def pulled_back(output: Any, inputs: list[Any], value: complex) -> tuple[list[An
                 sizes = False
                 continue
             dtypes = dtypes and g.dtype == t.dtype
-            matrix._array[:, column] = g._array.reshape(-1)
+            matrix._array[:, column] = in_full(g).reshape(-1)
     return matrices, sizes, dtypes
 
 
@@ -181,7 +204,8 @@ def analytical_jacobians(
 
 def double_values(t: Any) -> Any:
     """The values as an array in double precision."""
-    return t.detach().cpu().to(tg.complex128 if t.is_complex() else tg.float64)._array
+    t = t.detach() if t.layout is tg.strided else t.detach().to_dense()
+    return t.cpu().to(tg.complex128 if t.is_complex() else tg.float64)._array
 
 
 # ---------------------------------------------------------------------- by forward mode
@@ -190,18 +214,27 @@ def double_values(t: Any) -> Any:
 def tangents(func: Callable[..., Any], args: tuple[Any, ...], moving: dict[int, Any]) -> list[Any]:
     """The tangents of the outputs of func(*args) where the argument with id k moves by moving[k].
 
-    None for an output that has none.
+    None for an output that has none. No argument requires grad meanwhile: this is what tells `func`
+    which of the modes it is asked in.
     """
     with forward_ad.dual_level():
         duals = [
-            forward_ad.dual_from(a.detach().requires_grad_(a.requires_grad), moving[id(a)])
+            forward_ad.dual_from(a.detach(), moving[id(a)])
             if id(a) in moving
+            else a.detach()
+            if is_varied(a)
             else a
             for a in args
         ]
         outputs = as_tuple(func(*duals))
         found = [forward_ad.unpack_dual(o).tangent for o in outputs]
         return [None if t is None else t.detach() for t in found]
+
+
+def with_others_still(args: tuple[Any, ...], t: Any, vector: Any) -> dict[int, Any]:
+    """Tangents for `tangents`: `vector` for `t`, zeros for the other arguments."""
+    others = {id(a): tg.zeros_like(a.detach()) for a in args if is_varied(a)}
+    return others | {id(t): vector}
 
 
 def pushed_forward(
@@ -215,7 +248,7 @@ def pushed_forward(
     matrices = [empty_slopes(t, o) for o in outputs]
     dtypes = True
     for row, vector in enumerate(basis_vectors(t, direction)):
-        found = tangents(func, args, {id(t): vector})
+        found = tangents(func, args, with_others_still(args, t, vector))
         for o, matrix, tangent in zip(outputs, matrices, found, strict=True):
             if tangent is not None:
                 dtypes = dtypes and tangent.dtype == o.dtype

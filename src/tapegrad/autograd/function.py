@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,7 +25,15 @@ from ..core.base import (
 )
 from ..core.lazy_conj import plain
 from ..core.modes import MODES, grad_set_to
-from ..core.node import Packed, fit, history_now, unpack_checked, wanted_dtype, zeros_beside
+from ..core.node import (
+    Packed,
+    accumulate_node,
+    fit,
+    history_now,
+    unpack_checked,
+    wanted_dtype,
+    zeros_beside,
+)
 from ..core.python_dispatch import dispatches
 from ..core.rule_functions import RAW, RECORDED
 from ..core.subclass import bare_twin
@@ -51,6 +60,10 @@ class Kept:
         self.dual = dual_of(tensor) if tensor._special else None
         # Of a class with `__torch_dispatch__`: the tensor, without its history.
         self.wrapper = bare_twin(tensor) if tensor._special and dispatches(tensor) else None
+        # A sparse tensor has no array that could be kept in its place.
+        self.whole = tensor if tensor._special and hasattr(tensor, "_entries") else None
+        # Users get the tensor that they saved, while somebody else keeps it alive.
+        self.alive = None if is_output or tensor._special else weakref.ref(tensor)
         self.array = tensor._array
         self.cell = tensor._version_cell()
         self.version = self.cell.n
@@ -79,9 +92,22 @@ class Kept:
             self.packed = Packed(pack(tensor), unpack)
         self.array = None
 
+    def describes(self, t: Any, array: Any) -> bool:
+        """Whether a tensor is still what it was when it was saved."""
+        if t._array is not array or t._cell is not self.cell:
+            return False
+        if t._special or t._view_of is not None:
+            return False
+        wants: bool = t.requires_grad
+        edge = edge_of(t) if wants else None
+        own = None if self.node is None else (self.node, self.slot)
+        return wants == self.wants_grad and edge == own
+
     def physical(self, owner: Node) -> Any:
         if self.packed is not None:
             t = unpack_checked(self.packed)
+            if not self.wants_grad and not t.requires_grad:  # type: ignore[attr-defined]
+                return t
             array, cell = t._array, t._version_cell()
         else:
             if self.node is not None and self.slot in (self.node._detached or ()):
@@ -100,9 +126,14 @@ class Kept:
                     self.cell,
                     self.version,
                 )
+            if self.whole is not None:
+                return self.whole
             array, cell = self.array, self.cell
             if SWAPS and not self.is_output:
                 array = newest(array, cell, self.node, self.slot)
+            alive = None if self.alive is None else self.alive()
+            if alive is not None and self.describes(alive, array):
+                return alive
         node = owner if self.is_output else self.node
         if node is not None and node._is_leaf:
             leaf: Any = node
@@ -160,6 +191,8 @@ class BackwardFunction(Node, FunctionCtx):
         self.dirty_tensors: tuple[Any, ...] = ()
         self.non_differentiable: tuple[Any, ...] = ()
         self.materialize_grads = True
+        self._materialize_non_diff_grads = True
+        self._plain_slots: frozenset[int] = frozenset()  # outputs that are not differentiable
         self.needs_input_grad: tuple[bool, ...] = ()
         self._saved: tuple[Kept | None, ...] = ()
         self._input_metas: tuple[Any, ...] = ()  # per argument (shape, dtype); None if no tensor
@@ -195,7 +228,11 @@ class BackwardFunction(Node, FunctionCtx):
             self._saved = ()
         return found
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> Any:
+        """The former name of `saved_tensors`."""
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
+        return self.saved_tensors
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
@@ -229,10 +266,12 @@ class BackwardFunction(Node, FunctionCtx):
         """Call the user's backward on the gradients of the outputs, and check what it returns."""
         if self._places is not None:
             return self._places.pull(self, grad, record)
-        grads = []
+        grads: list[Any] = []
         for g, meta in zip(grad, self._outputs or (), strict=True):
             if g is None:
                 zeros = self.materialize_grads and meta is not None
+                if len(grads) in self._plain_slots and not self._materialize_non_diff_grads:
+                    zeros = False
                 grads.append(wrap(zeros_beside(grad, *meta)) if zeros else None)
             else:
                 grads.append(g if isinstance(g, TensorBase) else wrap(as_array(g)))
@@ -277,8 +316,15 @@ class BackwardFunction(Node, FunctionCtx):
                     found,
                 )
             dtype = wanted_dtype(self._edges[len(result)], g, dtype)
-            result.append(fit(F, g if record else plain(g._array), shape, dtype))
+            result.append(fit(F, g if record else bare(g, self._edges[len(result)]), shape, dtype))
         return result
+
+
+def bare(g: Any, edge: Any) -> Any:
+    """The array of a gradient; a sparse one stays what it is on its way to a leaf."""
+    if not dispatched.has_sparse(g):
+        return plain(g._array)
+    return g if edge is not None and edge._is_leaf else g.to_dense()._array
 
 
 def sums_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -518,12 +564,18 @@ def wrap_outputs(
     """Give the outputs of forward a history: new ones, dirty inputs, views, inputs as they are."""
     check_dirty(ctx, outputs)
     plain = {id(t) for t in ctx.non_differentiable}
+    ctx._plain_slots = frozenset([i for i, out in enumerate(outputs) if id(out) in plain])
     dirty = {id(t) for t in ctx.dirty_tensors}
     inputs = {id(a) for a in args if isinstance(a, TensorBase)}
     several = sum(isinstance(o, TensorBase) for o in outputs) > 1
     ctx._outputs = tuple(
         (o._array.shape, o._array.dtype) if isinstance(o, TensorBase) else None for o in outputs
     )
+    if any([i not in inputs for i in dirty]):
+        warn(
+            "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that "
+            "have been mutated should be passed to ctx.mark_dirty().",
+        )
     made: list[Any] = []
     for slot, out in enumerate(outputs):
         if not isinstance(out, TensorBase):
@@ -663,7 +715,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         if not any(isinstance(a, TensorBase) and a.requires_grad for a in args):  # type: ignore[attr-defined]
             return outputs
         found = outputs if isinstance(outputs, tuple) else (outputs,)
-        refused = tuple(None if g is None else refuse_twice(g) for g in found)
+        refused = refuse_twice(found)
         return refused if isinstance(outputs, tuple) else refused[0]
 
     return wrapper
@@ -683,12 +735,28 @@ class ErrorNode(Node):
         raise RuntimeError(self.message)
 
 
-def refuse_twice(g: Any) -> Any:
-    physical, batches = grounded(g)
-    t = wrap(physical._array)
-    t._node = ErrorNode(
+def refuse_twice(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same gradients as results of a node that raises."""
+    node = ErrorNode(
         "trying to differentiate twice a function that was marked with @once_differentiable"
     )
-    t._node._seq = next_seq()
-    t._wants_grad = True
-    return above(t, batches)
+    node._seq = next_seq()
+    grounds = [None if g is None else grounded(g) for g in grads]
+    arrays = [None if found is None else found[0]._array for found in grounds]
+    node._outputs = tuple([None if a is None else (a.shape, a.dtype) for a in arrays])
+    # PyTorch's node leads to leaves, one for each gradient.
+    leaves = [None if a is None else wrap(a) for a in arrays]
+    for leaf in leaves:
+        if leaf is not None:
+            leaf._wants_grad = True
+    node._edges = tuple([None if leaf is None else accumulate_node(leaf) for leaf in leaves])
+    node._edge_slots = (0,) * len(leaves)
+    made: list[Any] = []
+    for i, (array, found) in enumerate(zip(arrays, grounds, strict=True)):
+        if found is None:
+            made.append(None)
+            continue
+        t = wrap(array)
+        t._node, t._slot, t._wants_grad = node, i, True
+        made.append(above(t, found[1]))
+    return tuple(made)

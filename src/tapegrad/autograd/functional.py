@@ -515,6 +515,8 @@ def hessian(
     def scalar(*values: Any) -> Any:
         is_outputs_tuple, outputs = called(func, values, "hessian")
         check_scalar(outputs, is_outputs_tuple, "hessian")
+        if not (forward or vectorize):
+            _check_requires_grad(outputs, "outputs", strict=strict)
         return outputs[0].squeeze()
 
     def gradient(*values: Any) -> Any:

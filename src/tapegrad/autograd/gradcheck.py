@@ -88,6 +88,7 @@ def gradcheck(
         forward=check_forward_ad,
         backward=check_backward_ad,
         fast=fast_mode,
+        masked=bool(masked),
     )
     try:
         check_gradients(func, inputs, options)

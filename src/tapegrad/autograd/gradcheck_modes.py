@@ -13,6 +13,7 @@ import tapegrad as tg
 from .. import dtypes
 from ..core.base import TensorBase, as_array
 from ..core.transforms.batched import batched, lift
+from ..core.transforms.batched_random import NOT_ALLOWED
 from ..core.transforms.opening import level_of
 from ..core.warned import warn
 from .api import grad
@@ -28,9 +29,12 @@ from .finite_differences import (
     pulled_back,
     pushed_forward,
     real_part,
+    rows_of,
     slopes,
     tangents,
+    values_of,
     wirtinger,
+    with_others_still,
 )
 from .gradcheck import GradcheckError
 from .gradcheck_report import Finding, mismatch
@@ -50,6 +54,15 @@ FAILED_BATCHED_FORWARD = (
     "gradcheck failed while testing batched gradient computation with forward-mode AD.\n"
     "  likely cause: jvp does something that cannot be mapped over a batch of tangents\n"
     "  or: pass check_batched_forward_grad=False if nobody will"
+)
+NO_RANDOM = (
+    "vmap: We do not yet support calling random operations inside of vmap. Please perform random "
+    "operations outside of vmap as a workaround"
+)
+BATCH = 2  # gradients, or tangents, in a batch
+SPARSE_OUTPUT = (
+    "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the "
+    "output of fn for gradcheck."
 )
 SEE_NOTES = (
     'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
@@ -71,6 +84,7 @@ class Options:
     forward: bool
     backward: bool
     fast: bool
+    masked: bool
 
 
 class Trial:
@@ -82,12 +96,18 @@ class Trial:
         self.options = options
         self.inputs = [a for a in args if is_varied(a)]
         self.everything = as_tuple(func(*args))
+        if any(isinstance(o, TensorBase) and is_sparse(o) for o in self.everything):
+            raise ValueError(SPARSE_OUTPUT)
+        # What finite differences move: all elements of a sparse input, unless it is a masked one.
+        whole = not options.masked and not options.fast
+        self.moved_args = tuple([with_all_elements(a) if whole else a for a in args])
+        self.moved = [a for a in self.moved_args if is_varied(a)]
         self.places = [i for i, o in enumerate(self.everything) if o.requires_grad]
         self.outputs = [self.everything[i] for i in self.places]
         self._slopes: dict[tuple[int, complex], list[Any]] = {}
 
     def call(self) -> Any:
-        return self.func(*self.args)
+        return self.func(*self.moved_args)
 
     def chosen(self, values: list[Any]) -> list[Any]:
         """The values of the differentiable outputs, from one value per output."""
@@ -97,7 +117,7 @@ class Trial:
         """The finite differences of all outputs in one input, computed once."""
         key = (index, direction)
         if key not in self._slopes:
-            t = self.inputs[index]
+            t = self.moved[index]
             self._slopes[key] = slopes(self.call, self.everything, t, direction, self.options.eps)
         return self._slopes[key]
 
@@ -105,6 +125,19 @@ class Trial:
         """The gradient that backward should find for the real or imaginary part of an output."""
         axes = directions(self.inputs[index])
         return wirtinger([self.slopes(index, d)[self.places[output]] for d in axes], part)
+
+
+def is_sparse(t: Any) -> bool:
+    return t.layout is not tg.strided
+
+
+def with_all_elements(a: Any) -> Any:
+    """A sparse tensor that stores its zeros too; anything else as it is."""
+    if not is_varied(a) or not is_sparse(a):
+        return a
+    ones = tg.ones(a.shape, dtype=a.dtype).to_sparse(a.sparse_dim() if a.is_sparse else None)
+    full = a.detach().to_dense().sparse_mask(ones.coalesce())
+    return (full if a.is_sparse else full.to_sparse(layout=a.layout)).requires_grad_()
 
 
 def compared_parts(tensors: Any) -> tuple[str, ...]:
@@ -154,6 +187,8 @@ def check_inputs(args: tuple[Any, ...]) -> None:
                 "complex. This check will likely fail if all the inputs are not of double "
                 "precision floating point or complex. ",
             )
+        if is_sparse(t):
+            continue
         if any(s == 0 and n > 1 for s, n in zip(t._array.strides, t._array.shape, strict=True)):
             raise RuntimeError(
                 f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs "
@@ -247,10 +282,22 @@ def random_like(t: Any, generator: np.random.Generator) -> Any:
     return tg.as_tensor(values / (length if length else 1.0), dtype=t.dtype, device=t.device)
 
 
+def where_stored(u: Any, t: Any) -> Any:
+    """`u` with zeros where the sparse tensor `t` has no elements."""
+    if not is_sparse(t):
+        return u
+    kept = tg.zeros(t.numel(), dtype=u.dtype)
+    rows = tg.tensor(rows_of(t), dtype=tg.int64)
+    kept[rows] = u.reshape(-1)[rows]
+    return kept.reshape(t.shape)
+
+
 def moved_along(trial: Trial, t: Any, u: Any) -> list[Any]:
     """The finite differences of the differentiable outputs along `u`."""
-    step = u._array * trial.options.eps
-    return trial.chosen(central_difference(trial.call, t._array, ..., step, trial.options.eps))
+    step = u._array if t.layout is tg.strided else u._array.reshape(-1)[rows_of(t)]
+    array = values_of(t)
+    step = step.reshape(array.shape) * trial.options.eps
+    return trial.chosen(central_difference(trial.call, array, ..., step, trial.options.eps))
 
 
 def looser(atol: float, *vectors: Any) -> float:
@@ -264,7 +311,7 @@ def fast_backward(trial: Trial, part: str) -> None:
     """Compare v J u for random u and v: the slope of a combination of outputs along one line."""
     options = trial.options
     generator = np.random.default_rng(0)
-    us = [random_like(t, generator) for t in trial.inputs]
+    us = [where_stored(random_like(t, generator), t) for t in trial.inputs]
     along = [moved_along(trial, t, u) for t, u in zip(trial.inputs, us, strict=True)]
     chosen, take, seed = parts_of(trial, part)
     vs = [random_like(take(trial.outputs[i].detach()), generator) for i in chosen]
@@ -310,7 +357,9 @@ def fast_forward(trial: Trial, part: str) -> None:
         weights = random_like(real_part(t.detach()), generator)
         u = (weights * direction).to(t.dtype)
         numeric = moved_along(trial, t, u)
-        analytic = trial.chosen(tangents(trial.func, trial.args, {id(t): u}))
+        analytic = trial.chosen(
+            tangents(trial.func, trial.args, with_others_still(trial.args, t, u))
+        )
         atol = looser(options.atol, u)
         for i, (n, a) in enumerate(zip(numeric, analytic, strict=True)):
             a = tg.zeros_like(n) if a is None else a
@@ -326,17 +375,36 @@ def fast_forward(trial: Trial, part: str) -> None:
 def check_zero_gradient(trial: Trial) -> None:
     """Backward is linear: nothing in, nothing out."""
     zeros = [tg.zeros_like(o) for o in trial.outputs]
-    for g in grad(trial.outputs, trial.inputs, zeros, retain_graph=True, allow_unused=True):
-        if g is not None and bool((double_values(g) != 0).any()):
+    grads = grad(trial.outputs, trial.inputs, zeros, retain_graph=True, allow_unused=True)
+    for g, t in zip(grads, trial.inputs, strict=True):
+        if g is None:
+            continue
+        if is_sparse(g) and g.layout is not t.layout:
+            raise GradcheckError(f"grad is incorrect layout ({g.layout} is not {t.layout})")
+        if g.is_sparse:
+            for what, found, wanted in (
+                ("sparse_dim", g.sparse_dim(), t.sparse_dim()),
+                ("dense_dim", g.dense_dim(), t.dense_dim()),
+            ):
+                if found != wanted:
+                    raise GradcheckError(
+                        f"grad is sparse tensor, but has incorrect {what} {found}, expected "
+                        f"{wanted}"
+                    )
+        if bool((double_values(g) != 0).any()):
             raise GradcheckError("backward not multiplied by grad_output")
 
 
 def check_undefined_gradients(trial: Trial) -> None:
     """A Function must cope with outputs that no gradient comes back to.
 
-    Only custom Functions are ever asked to; the rules of ops are not called then.
+    Only custom Functions and hooks of tensors are ever asked to; the rules of ops are not called.
     """
     ends = {o.grad_fn for o in trial.outputs if o.grad_fn is not None}
+    for node in nodes_behind(ends):
+        for hooks in node._hooks.tensor.values() if node._hooks is not None else ():
+            for hook in hooks.values():
+                undefined(hook)
     for node in functions_behind(ends):
         everything = frozenset(range(len(node._outputs)))
         choices = {everything}
@@ -347,18 +415,22 @@ def check_undefined_gradients(trial: Trial) -> None:
             check_answer(node, grads)
 
 
-def functions_behind(ends: set[Any]) -> list[Any]:
-    """The nodes of custom Functions that backward gets to."""
+def nodes_behind(ends: set[Any]) -> list[Any]:
+    """All nodes that backward gets to."""
     stack, seen = list(ends), set(ends)
     found = []
     while stack:
         node = stack.pop()
-        if node._op is None and node._outputs is not None:
-            found.append(node)
+        found.append(node)
         behind = [n for n in node._edges if n is not None and n not in seen]
         seen.update(behind)
         stack += behind
     return found
+
+
+def functions_behind(ends: set[Any]) -> list[Any]:
+    """The nodes of custom Functions that backward gets to."""
+    return [n for n in nodes_behind(ends) if n._op is None and n._outputs is not None]
 
 
 def zeros_unless(missing: bool, meta: Any) -> Any:
@@ -368,14 +440,19 @@ def zeros_unless(missing: bool, meta: Any) -> Any:
     return tg.zeros(shape, dtype=dtypes.of(dtype))
 
 
-def check_answer(node: Any, grads: list[Any]) -> None:
+def undefined(call: Callable[[Any], Any], missing: Any = None) -> Any:
+    """What `call` says to gradients that are None; it must not raise."""
     try:
-        found = node._pull(grads, False)
+        return call(missing)
     except RuntimeError as error:
         warn_undefined()
         raise GradcheckError(
             "Expected backward function to handle undefined output grads. " + SEE_NOTES
         ) from error
+
+
+def check_answer(node: Any, grads: list[Any]) -> None:
+    found = undefined(lambda given: node._pull(given, False), grads)
     if any(g is not None and bool((as_array(g) != 0).any()) for g in found):
         warn_undefined()
         raise GradcheckError(
@@ -394,15 +471,15 @@ def warn_undefined() -> None:
 
 def check_undefined_tangents(trial: Trial) -> None:
     """An input without tangent must count as one whose tangent is zero."""
-    if len(trial.inputs) < 2:
-        return
     generator = np.random.default_rng(0)
     moving = {id(t): random_like(t, generator) for t in trial.inputs}
     for j, t in enumerate(trial.inputs):
         others = {key: u for key, u in moving.items() if key != id(t)}
         zeros = {**others, id(t): tg.zeros_like(t.detach())}
-        without = trial.chosen(tangents(trial.func, trial.args, others))
         with_zeros = trial.chosen(tangents(trial.func, trial.args, zeros))
+        if not others:
+            return
+        without = trial.chosen(tangents(trial.func, trial.args, others))
         for i, (a, b) in enumerate(zip(without, with_zeros, strict=True)):
             a, b = [tg.zeros_like(trial.outputs[i]) if v is None else v for v in (a, b)]
             if not np.allclose(double_values(a), double_values(b), equal_nan=True):
@@ -415,10 +492,14 @@ def check_undefined_tangents(trial: Trial) -> None:
 # ---------------------------------------------------------------------- batches of gradients
 
 
+def said(error: Exception) -> str:
+    return NO_RANDOM if str(error) == NOT_ALLOWED else str(error)
+
+
 def check_batched_backward(inputs: list[Any], output: Any, index: int) -> None:
     """Compare backward on a batch of gradients, run by vmap, with one pass per gradient."""
     generator = np.random.default_rng(0)
-    vectors = [random_like(output.detach(), generator) for _ in range(10)]
+    vectors = [random_like(output.detach(), generator) for _ in range(BATCH)]
     rows = [grad(output, inputs, v, retain_graph=True, allow_unused=True) for v in vectors]
     try:
         found = grad(
@@ -429,9 +510,9 @@ def check_batched_backward(inputs: list[Any], output: Any, index: int) -> None:
             allow_unused=True,
             is_grads_batched=True,
         )
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise GradcheckError(
-            f"While computing batched gradients, got: {error}\n\n{FAILED_BATCHED}"
+            f"While computing batched gradients, got: {said(error)}\n\n{FAILED_BATCHED}"
         ) from error
     for j, got in enumerate(found):
         check_batch(got, [row[j] for row in rows], index, j, FAILED_BATCHED)
@@ -441,16 +522,16 @@ def check_batched_forward(trial: Trial) -> None:
     """Compare forward mode on a batch of tangents, run by vmap, with one run per tangent."""
     generator = np.random.default_rng(0)
     for j, t in enumerate(trial.inputs):
-        vectors = [random_like(t, generator) for _ in range(10)]
+        vectors = [random_like(t, generator) for _ in range(BATCH)]
         rows = [moved_outputs(trial, t, u) for u in vectors]
         try:
             with level_of("vmap", len(vectors)) as level:
                 level.inside = True
                 found = moved_outputs(trial, t, batched(tg.stack(vectors), level))
                 stacked = [lift(g, level) for g in found]
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise GradcheckError(
-                f"While computing batched gradients, got: {error}\n\n{FAILED_BATCHED_FORWARD}"
+                f"While computing batched gradients, got: {said(error)}\n\n{FAILED_BATCHED_FORWARD}"
             ) from error
         for i, got in enumerate(stacked):
             check_batch(got, [row[i] for row in rows], i, j, FAILED_BATCHED_FORWARD)
@@ -458,7 +539,8 @@ def check_batched_forward(trial: Trial) -> None:
 
 def moved_outputs(trial: Trial, t: Any, direction: Any) -> list[Any]:
     """The tangents of the outputs as one input moves; zeros where there are none."""
-    found = trial.chosen(tangents(trial.func, trial.args, {id(t): direction}))
+    moving = with_others_still(trial.args, t, direction)
+    found = trial.chosen(tangents(trial.func, trial.args, moving))
     pairs = zip(found, trial.outputs, strict=True)
     return [tg.zeros_like(o.detach()) if a is None else a for a, o in pairs]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+import tapegrad as tg
+
 from ..core.base import TensorBase
 from ..core.devices import to_host
 from ..core.strides import address
@@ -132,7 +134,7 @@ def likely_cause(finding: Finding, numeric: Any, analytic: Any, facts: Any) -> s
         single_precision(finding)
         or random_function(finding.trial)
         or overlap(finding.trial, finding.tensor)
-        or (kink(finding, facts) if facts else None)
+        or (kink(finding, facts) if facts and finding.tensor.layout is tg.strided else None)
         or pattern(numeric, analytic)
         or "the gradient that the function defines is not its derivative"
     )
@@ -164,11 +166,13 @@ def random_function(trial: Any) -> str | None:
 
 def overlap(trial: Any, t: Any) -> str | None:
     """Memory that several elements share: a step moves all of them at once."""
+    if t.layout is not tg.strided:
+        return None
     array = t._array
     if array.size <= MANY and len(np.unique(addresses(array))) < array.size:
         return "elements of the input overlap in memory; pass .contiguous()"
     for i, other in enumerate(trial.args):
-        if other is t or not isinstance(other, TensorBase):
+        if other is t or not isinstance(other, TensorBase) or other.layout is not tg.strided:  # type: ignore[attr-defined]
             continue
         if other._array.size <= MANY and array.size <= MANY:
             shared = np.intersect1d(addresses(array), addresses(other._array)).size

@@ -198,9 +198,11 @@ def register_multi_grad_hook(
 
 
 def will_visit(run: Any, node: Node) -> bool:
+    """Whether a pass gets to `node` and calls its hooks."""
     if node is run.only_root:
         return False
-    found: bool = run.will_visit(node)
+    pending = run.pending.get(node)
+    found = pending is not None and pending.useful
     if found and node._is_leaf and run.captures is not None:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running "

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from ..core.base import Node, TensorBase, as_array, wrap
+from ..core.base import INTERPRETED, Node, TensorBase, as_array, wrap
 from ..core.lazy_conj import plain
 from ..core.modes import grad_set_to
 from ..errors import slips
@@ -169,7 +169,9 @@ def wrapped(g: Any) -> Any:
 
 
 def unwrapped(g: Any, record: bool) -> Any:
-    return g if g is None or record else plain(g._array)
+    if g is None or record or (g._special == INTERPRETED and g.is_sparse):
+        return g
+    return plain(g._array)
 
 
 def call_tensor_hook(hook: Callable[..., Any], grad: Any) -> Any:

@@ -18,7 +18,6 @@ from ..core.node import AccumulateGrad, OpNode, Packed, fill_in, unpack_checked
 from ..device import CPU
 from .edges import output_facts
 from .hooks import add_hook, differentiable_places, hooks_of
-from .leaves import accumulate
 from .saved import SavedTensor
 
 # How PyTorch's formulas spell our names.
@@ -248,7 +247,7 @@ def call(node: Node, *grads: Any) -> Any:
     parts: list[Any] = [g if g is None or record else plain(g._array) for g in grads]
     total = parts[0] if node._outputs is None else parts
     if isinstance(node, AccumulateGrad):
-        accumulate(node, total, record, 0, None)
+        node._accumulate(total, record, 0, None)
         return ()
     if type(total) is list:
         fill_in(node, total, record)

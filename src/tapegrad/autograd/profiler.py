@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from ..core.locks import new_lock
 from ..core.modes import count
 from ..core.per_thread import PerThread
 from ..errors.absent import absent_class
-from . import engine
+from . import watched
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
@@ -49,6 +50,7 @@ class Open(PerThread):
 
 
 OPEN = Open()
+NUMBERS = itertools.count()
 RUNNING: list[profile] = []
 _lock = new_lock()
 
@@ -69,12 +71,13 @@ def end(name: str) -> None:
             break
     spent = now - frame.start
     event = FunctionEvent(
+        next(NUMBERS),
         name,
         threading.get_ident(),
         frame.start / 1e3,
         now / 1e3,
-        (spent - frame.inner) / 1e3,
         frame.shapes,
+        (spent - frame.inner) / 1e3,
     )
     event.cpu_children = frame.children
     for child in frame.children:
@@ -189,9 +192,9 @@ class profile:
                 RUNNING.remove(self)
             if len(RUNNING) == (1 if change > 0 else 0):
                 if change > 0:
-                    engine.observers.append(node_done)
+                    watched.observers.append(node_done)
                 else:
-                    engine.observers.remove(node_done)
+                    watched.observers.remove(node_done)
                     OPEN.frames.clear()
             STATE.timing += change
         count(change, 0)

@@ -71,18 +71,24 @@ class FunctionEvent(Times):
 
     def __init__(
         self,
+        id: int,
         name: str,
         thread: int,
         start_us: float,
         end_us: float,
-        self_us: float,
-        input_shapes: list[Any],
+        input_shapes: list[Any] | None = None,
+        self_us: float | None = None,
+        node_id: int = -1,
+        sequence_nr: int = -1,
     ) -> None:
+        self.id = id
+        self.node_id = node_id
+        self.sequence_nr = sequence_nr
         self.name = name
         self.thread = thread
         self.time_range = Interval(start_us, end_us)
-        self.self_cpu_time_total = self_us
-        self.input_shapes = input_shapes
+        self.self_cpu_time_total = end_us - start_us if self_us is None else self_us
+        self.input_shapes = input_shapes or []
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: FunctionEvent | None = None
 
@@ -113,6 +119,7 @@ class FunctionEventAvg(Times):
         self.input_shapes = input_shapes or []
 
     def add(self, other: Times) -> FunctionEventAvg:
+        self.key = self.key or getattr(other, "key", "")
         self.count += other.count
         self.cpu_time_total += other.cpu_time_total
         self.self_cpu_time_total += other.self_cpu_time_total

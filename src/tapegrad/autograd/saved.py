@@ -24,10 +24,12 @@ class SavedTensor:
 
     def __init__(
         self,
-        look: Callable[[], Any],
-        replace: Callable[[Any, Any], None],
-        freed: Callable[[], bool],
+        look: Callable[[], Any] | None = None,
+        replace: Callable[[Any, Any], None] | None = None,
+        freed: Callable[[], bool] | None = None,
     ) -> None:
+        if look is None or replace is None or freed is None:
+            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
         self.look = look
         self.replace = replace
         self.freed = freed
@@ -43,8 +45,13 @@ class SavedTensor:
         found = self.look()
         return found.unpack if isinstance(found, Packed) else None
 
-    def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
+    def register_hooks(self, pack_hook: Any = None, unpack_hook: Any = None) -> None:
         """Replace the saved tensor by `pack_hook(tensor)` until `unpack_hook` gives it back."""
+        if not (callable(pack_hook) and callable(unpack_hook)):
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. The following argument types "
+                "are supported:\n    (pack_hook: Callable, unpack_hook: Callable)"
+            )
         if self.freed():
             raise RuntimeError(FREED)
         found = self.look()

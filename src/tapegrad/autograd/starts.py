@@ -26,13 +26,14 @@ from ..core.base import (
 )
 from ..core.late_bound import GPU, VIEWS
 from ..core.lazy_conj import plain
-from ..core.node import AccumulateGrad, accumulate_node
+from ..core.modes import MODES
+from ..core.node import AccumulateGrad, accumulate_node, only_follows
 from ..core.python_dispatch import ACTIVE, is_asked
 from ..core.rule_functions import RECORDED
+from ..core.transforms.levels import STACK
 from . import dispatched
 from .edges import GradientEdge, output_facts
 from .engine import Pass
-from .leaves import only_follows
 
 Start = tuple[Node, int, Any, int]
 ONES: Final = {dtype: np.ones((), dtype) for dtype in (F32, F64)}
@@ -78,7 +79,7 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
     if len(grads) < len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
     if len(roots) == 1 and grads[0] is None and not record:
-        start = plain_start(roots[0])
+        start = scalar_start(roots[0])
         if start is not None:
             return [start]
     starts: list[Start] = []
@@ -102,11 +103,28 @@ def prepare_starts(roots: tuple[Any, ...], grads: tuple[Any, ...], record: bool)
     return starts
 
 
-def plain_start(root: Any) -> Start | None:
-    """The start of a pass on arrays from a scalar with a history; None in all other cases.
+class Tools:
+    """How many tools have replaced `api.launch`: while there are any, all passes go through it."""
 
-    The caller has asked `runs_on_tensors`.
+    watching: int = 0
+
+
+TOOLS: Final = Tools()
+
+
+def plain_start(root: Any) -> Start | None:
+    """The start for `loss.backward()` of a scalar with a history; None if anything is special.
+
+    Special are transforms (`vmap`), `__torch_dispatch__`, sparse gradients, a pass inside of
+    another one, and tools that watch whole passes: `api.backward` knows them.
     """
+    if STACK.levels or ACTIVE.modes or dispatched.Seen.nodes or TOOLS.watching:
+        return None
+    return None if MODES.run is not None else scalar_start(root)
+
+
+def scalar_start(root: Any) -> Start | None:
+    """The start of a pass on arrays from a scalar with a history; None in all other cases."""
     if not isinstance(root, TensorBase):
         return None
     t: TensorBase = root

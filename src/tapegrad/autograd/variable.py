@@ -39,6 +39,72 @@ def current_pass() -> int:
     return int(run.number)
 
 
+def _keeps_graph() -> bool:
+    """Whether the backward pass that is going on keeps what it used."""
+    return MODES.run is not None and bool(MODES.run.keep)
+
+
+def _will_engine_execute_node(node: Any) -> bool:
+    """Whether the backward pass that is going on visits a node, now or before."""
+    if not isinstance(node, Node):
+        raise RuntimeError(
+            f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}"
+        )
+    run = MODES.run
+    if run is None:
+        raise RuntimeError(
+            "_get_should_execute_nodes should only be called during the backward pass"
+        )
+    if run.captures is not None and node._is_leaf and node in run.captures:
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running "
+            "autograd.grad(). This is currently not supported."
+        )
+    pending = run.pending.get(node)
+    if pending is None or not pending.useful:
+        return False
+    return run.captures is None or pending.leads_on
+
+
+def _execution_order() -> list[Any]:
+    """The nodes that the pass which is going on will still visit, in the order of their visits."""
+    run = MODES.run
+    if run is None:
+        raise RuntimeError(
+            "_current_graph_task_execution_order should only be called during the backward pass"
+        )
+    if MODES.threads:
+        raise RuntimeError(
+            "get_current_graph_task_execution_order expects the current backward to be executed "
+            "with multithreading disabled, e.g. by running:\n\n"
+            "with torch.autograd.set_multithreading_enabled(False):\n    ..."
+        )
+    queued = [pending.node for pending in (*run.leaves, *[p for _, p in run.complete])]
+    if run.following is not None:
+        queued.append(run.following.node)
+    waiting = {node: pending.waiting for node, pending in run.pending.items()}
+    ready = [(0, 0, run.at), *[place_of(node) for node in queued]]
+    found = []
+    while ready:
+        first = min(ready, key=lambda item: item[:2])
+        ready.remove(first)
+        node = first[2]
+        if not run.pending[node].useful:
+            continue
+        found.append(shown(node) or node)
+        for edge in node._edges:
+            if edge is not None:
+                waiting[edge] -= 1
+                if waiting[edge] == 0:
+                    ready.append(place_of(edge))
+    return found
+
+
+def place_of(node: Node) -> tuple[int, int, Node]:
+    """When a node that is complete is visited: leaves first, then what was recorded last."""
+    return (0, 0, node) if node._is_leaf else (1, -node._seq, node)
+
+
 def current_node() -> Node | None:
     """The node that the backward pass in this thread is at."""
     return None if MODES.run is None else shown(MODES.run.at)

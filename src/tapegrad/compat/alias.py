@@ -92,7 +92,9 @@ def _distribution() -> Any:
 
 
 def distributions(context: Any) -> list[Any]:
-    """That of torch, asked by name only: a listing of what is installed does not have it twice."""
+    """torch's distribution, asked by name only: a listing of installed packages does not have it
+    twice.
+    """
     return [_distribution()] if getattr(context, "name", None) == "torch" else []
 
 
@@ -144,7 +146,7 @@ def _reduce_tensor(t: Any) -> Any:
 
 
 def _reduce_storage(storage: Any) -> Any:
-    """As PyTorch's plain pickles have the memory of a tensor: a file inside the pickle."""
+    """Pickle the memory of a tensor as PyTorch's plain pickles do: a file inside the pickle."""
     from tapegrad import serialization
     from tapegrad.storage import _load_from_bytes
 

@@ -57,7 +57,9 @@ class Unreadable:
 
 @dataclass
 class Report:
-    """What was found: uses of names that tapegrad lacks, by the shortest name that is missing."""
+    """The result of `check`: uses of names that tapegrad lacks, by the shortest name that is
+    missing.
+    """
 
     files: int = 0
     names: set[str] = field(default_factory=set)
@@ -447,7 +449,7 @@ def missing_part(dotted: str) -> str | None:
 
 
 def instead_of(dotted: str) -> str | None:
-    """What to use instead of a name that is there only to be imported; None if it does work."""
+    """A replacement for a name that is there only to be imported; None if the name works."""
     found = _look_up(dotted)[1]
     own = vars(found) if isinstance(found, FunctionType | type) else {}
     return own.get("absent")

@@ -1,4 +1,4 @@
-"""What `check` remarks on besides missing names: what does nothing here, and what needs PyTorch."""
+"""Remarks of `check` besides missing names: on calls that do nothing here, or that need PyTorch."""
 
 from __future__ import annotations
 

@@ -145,12 +145,7 @@ def user_frame(depth: int) -> Any:
         frame = getframe(depth)
     except ValueError:
         return None
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if filename not in _own_files:
-            if not filename.startswith(PACKAGE):
-                break
-            _own_files[filename] = True
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     return frame
 
@@ -291,6 +286,10 @@ class Node(Stamped):
         """The gradients for the edges, given the gradient of the output (a list if several)."""
         raise NotImplementedError
 
+    def _accumulate(self, g: Any, record: bool, owned: int, caller: Any) -> None:
+        """Add a gradient that has arrived to the `.grad` of a leaf (AccumulateGrad)."""
+        raise NotImplementedError
+
     def _release(self) -> None:
         """Drop what backward needs; a second pass will say so."""
         if self._frees:
@@ -324,9 +323,12 @@ class Node(Stamped):
         found: dict[Any, Any] = self._notes
         return found
 
-    @property
     def _sequence_nr(self) -> int:
         return self._seq
+
+    def _set_sequence_nr(self, sequence_nr: int) -> None:
+        """Of the nodes that are ready, the one with the greatest number is visited first."""
+        self._seq = sequence_nr
 
     @property
     def _input_metadata(self) -> tuple[Any, ...]:

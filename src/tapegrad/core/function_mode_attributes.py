@@ -40,7 +40,7 @@ def install() -> None:
 
 
 def is_asked(t: Any) -> bool:
-    """Whether somebody wants to answer, and it is the user's code that asks."""
+    """Whether a mode or class wants to answer, and the user's code is what asks."""
     if not WATCHED or not is_watched((t,), {}):
         return False
     caller: str = sys._getframe(2).f_globals.get("__name__", "")

@@ -1,4 +1,4 @@
-"""How a backward pass adds and copies gradients: NumPy arrays, GPU arrays, tensors.
+"""How a backward pass adds, copies and casts gradients: NumPy arrays, GPU arrays, tensors.
 
 The engine adds gradients up inside arrays that nobody else looks at. Whether it may, and how it is
 done, is all that it has to know about where an array lives: `memory_of(array)` answers.
@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from .base import STATE, TensorBase, ndarray
-from .late_bound import GPU, HOST_KERNELS, META_SIDE
+from .base import ORDINARY, STATE, TensorBase, cell_of, ndarray, wrap
+from .late_bound import DISPATCHED, GPU, HOST_KERNELS, META_SIDE
 from .mypyc import mypyc_attr
 from .op import REGISTRY
+from .rule_functions import RAW, RECORDED
 from .strides import is_dense
 
 
@@ -86,6 +87,7 @@ class NoMemory(ArrayMemory):
         return False
 
 
+DIFFERENTIABLE: Final = "fcV"  # NumPy's kinds
 HOST: Final = ArrayMemory()
 NOWHERE: Final = NoMemory()
 
@@ -123,3 +125,63 @@ def aliases(g: Any, total: Any) -> bool:
     if base is not None and (base is total or base is total.base):
         return True
     return type(g) is not ndarray and memory_of(g).share(g, total)
+
+
+def sum_of(before: Any, g: Any, record: bool) -> Any:
+    """The sum of two gradients in new memory, or as a recorded op."""
+    if not record:
+        if isinstance(before, TensorBase) or isinstance(g, TensorBase):  # a sparse one
+            return DISPATCHED.sum_of(before, g)
+        return memory_of(before).sum_of(before, g)
+    first: TensorBase = before
+    return before + g if first._special == ORDINARY else DISPATCHED.sum_of(before, g)
+
+
+def owned_by_sum(before: Any, g: Any, owned: int) -> int:
+    """1 + the writes into a sum in new memory, as PyTorch counts them.
+
+    Tensors are never written into, but it does so where it could with their arrays. NumPy's 0-d
+    values cannot be written to; PyTorch's are, and count it.
+    """
+    if not isinstance(before, TensorBase):
+        return 1 if type(before) is ndarray else owned + 1
+    a: Any = before._array
+    if type(a) is not ndarray or not owned:
+        return 1
+    # What was broadcast is summed by an op that keeps the dimensions, and looked at without them:
+    # on arrays a kernel gives new memory.
+    base: Any = a.base
+    if base is not None and base.ndim > a.ndim and HOST_KERNELS.sum_to is not None:
+        if base.shape[base.ndim - a.ndim :] == a.shape:
+            a = base
+    return owned + 1 if a.ndim == 0 or memory_of(a).may_add_into(a, g._array) else 1
+
+
+def first_gradient(g: Any, layout: Any, owned: int) -> TensorBase:
+    """The `.grad` of a leaf with the strides of `layout`: `g` itself if they fit, else a copy."""
+    memory = memory_of(g)
+    if memory is NOWHERE:
+        g = np.asarray(g)
+        memory = memory_of(g)
+    if owned and memory.fits(g, layout):
+        made = wrap(memory.settled(g, layout))
+        writes = owned - 1
+    else:
+        made = wrap(memory.copy(g, layout))
+        # PyTorch writes into memory with the strides of the leaf, or makes a plain copy.
+        writes = 1 if is_dense(layout) else 0
+    if writes:
+        cell_of(made).n = writes
+    return made
+
+
+def in_grad_dtype(leaf: Any, g: Any, record: bool) -> Any:
+    """A gradient in the `grad_dtype` of its leaf."""
+    dtype = leaf.grad_dtype
+    array = g._array if record else g
+    if dtype is None or array.dtype == dtype:
+        return g
+    if dtype.kind not in DIFFERENTIABLE:
+        raise RuntimeError("isDifferentiableType(grad.scalar_type()) INTERNAL ASSERT FAILED")
+    F: Any = RECORDED if record else GPU.raw if type(g) is STATE.device_type else RAW
+    return F.cast(g, dtype)

@@ -1,4 +1,4 @@
-"""The node of an op: from the gradient of its output to those of its inputs."""
+"""The two kinds of node: an op's, which computes gradients, and a leaf's, which fills `.grad`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,36 @@ from typing import Any
 from ..errors import (
     check_broadcast,
     freed_graph,
+    inference_written,
     modified_in_place,
     saved_detached,
     swapped_data,
 )
-from .base import ON_DEVICE, ORDINARY, STATE, Node, TensorBase, Version, ndarray, own_maker, wrap
-from .gradient_memory import HOST, memory_of
-from .late_bound import DISPATCHED, FORWARD_MODE, GPU, HOST_KERNELS, INSPECTION
+from .base import (
+    INTERPRETED,
+    ON_DEVICE,
+    ORDINARY,
+    STATE,
+    Node,
+    TensorBase,
+    Version,
+    cell_of,
+    ndarray,
+    own_maker,
+    wrap,
+)
+from .gradient_memory import HOST, first_gradient, memory_of
+from .late_bound import DISPATCHED, FORWARD_MODE, GPU, HOST_KERNELS, INSPECTION, RECORDING
+from .lazy_conj import plain
+from .locks import new_rlock
+from .modes import MODES
 from .mypyc import mypyc_attr
 from .op import Op
 from .rule_functions import RAW, RECORDED
 from .swapped_data import SWAPS, newest
+
+# Passes of several threads write to the same leaves; NumPy lets other threads run while it adds.
+ADDING = new_rlock()  # a collected object may start a pass while one is adding
 
 
 class Packed:
@@ -43,7 +62,7 @@ class OpNode(Node):
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """As PyTorch has them: arguments without derivative (masks, indices) have no edge."""
+        """PyTorch's next_functions: arguments without derivative (masks, indices) have no edge."""
         edges = super().next_functions
         rules = self._op.rules
         if None not in rules or len(rules) != len(edges):
@@ -268,8 +287,6 @@ class OpNode(Node):
 
     def unpacked(self, kept: tuple[Any, ...], record: bool) -> tuple[Any, ...]:
         """`_kept` after the user's unpack hooks, and with plain arrays for conjugate views."""
-        from .lazy_conj import plain
-
         if record:
             kept = self.tensors(kept)
         made = list(kept)
@@ -390,6 +407,59 @@ class AccumulateGrad(Node):
                 self.revived = t
         return t
 
+    def _accumulate(self, g: Any, record: bool, owned: int, caller: Any) -> None:
+        """Add `g` to the leaf's `.grad`; take it over when it belongs to this pass (`owned`)."""
+        if self.follows:
+            return
+        t: TensorBase | None = self.leaf()
+        if t is None:
+            t = self.tensor()
+        if not t._wants_grad:
+            return  # switched off since the forward pass
+        if t._node is not None and not t._node._is_leaf:
+            raise RuntimeError("leaf variable has been moved into the graph interior")
+        if (record and not MODES.grad) or (not record and isinstance(g, TensorBase)):
+            # On tensors, but no history is wanted; or a Function returned a sparse one.
+            if DISPATCHED.accumulate(t, g, owned):
+                if self._hooks is not None:
+                    self._hooks.accumulated(t, False)
+                return
+            g = plain(g._array)  # of a dual: a leaf keeps no tangent
+            record = False
+            owned = 1 if type(g) is STATE.meta_type else 0
+        grad = t._gradient
+        if record:
+            t._gradient = (
+                RECORDING.copy_of_gradient(g, t) if grad is None else DISPATCHED.sum_of(grad, g)
+            )
+        else:
+            with ADDING:
+                grad = t._gradient
+                if grad is not None:
+                    if grad._special != INTERPRETED or not DISPATCHED.accumulate(t, wrap(g), 0):
+                        add_to(grad, g, caller)
+                else:
+                    layout = t._array
+                    if type(g) is not ndarray:
+                        fits = type(g) is STATE.device_type and g._c_contiguous
+                    elif HOST_KERNELS.lies_as is not None:
+                        fits = HOST_KERNELS.lies_as(g, layout)
+                    else:
+                        fits = g.strides == layout.strides and g.flags.carray
+                    if owned and fits:  # as most do
+                        t._gradient = made = wrap(g)
+                        if owned != 1:
+                            cell_of(made).n = owned - 1
+                    else:
+                        t._gradient = first_gradient(g, layout, owned)
+        if STATE.modes_on and MODES.inference and grad is None:
+            first: Any = t._gradient
+            cell_of(first).inference = True
+        if STATE.captured is not None:
+            STATE.captured.append(t)
+        if self._hooks is not None:
+            self._hooks.accumulated(t, record)
+
     def saved_alias(self, array: Any) -> TensorBase:
         """The leaf itself if it still looks at `array`, else a tensor with the same history."""
         t = self.tensor()
@@ -406,6 +476,25 @@ class AccumulateGrad(Node):
 
     def _release(self) -> None:
         pass
+
+
+def add_to(grad: TensorBase, g: Any, caller: Any) -> None:
+    """Add a gradient to an existing `.grad` in place: a write, noted with the pass's line."""
+    cell = cell_of(grad)
+    if cell.inference and not cell.counts and not MODES.inference:
+        raise inference_written()
+    memory_of(grad._array).accumulate(grad._array, g)
+    cell.n += 1
+    if caller is not None:
+        cell.note("accumulate_grad", caller[0], caller[1], None)
+
+
+def only_follows(t: TensorBase) -> bool:
+    """Whether a view without history, made under no_grad, only says that its base requires grad."""
+    view = t._view_of
+    if view is None or view.asked or not view.base._wants_grad:
+        return False
+    return t._node is None or t._node._is_leaf
 
 
 def accumulate_node(t: TensorBase) -> AccumulateGrad:

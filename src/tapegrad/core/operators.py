@@ -1,4 +1,4 @@
-"""The operators of a tensor. They are compiled, so that `a * b` meets no interpreted frame."""
+"""The operators of a tensor. They are compiled, so that `a * b` runs no interpreted frame."""
 
 from __future__ import annotations
 

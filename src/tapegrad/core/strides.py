@@ -86,6 +86,22 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
         return found if found.dtype == array.dtype else found.view(array.dtype)
 
 
+def stretched(xp: Any, input: Any, shape: Shape) -> Any:
+    """A view of an array in which dimensions of size 1 are repeated to those of `shape`."""
+    input = xp.asarray(input)
+    if not input.ndim:
+        return strided(xp, input, shape, (0,) * len(shape))
+    strides = [0] * len(shape)
+    extra = len(shape) - input.ndim
+    own = strides_of(input)
+    after = 0  # the stride of a new dimension of size 1
+    for d in range(len(shape) - 1, -1, -1):
+        n, s = (input.shape[d - extra], own[d - extra]) if d >= extra else (1, after)
+        strides[d] = s if n == shape[d] else 0
+        after = strides[d] * shape[d]
+    return strided(xp, input, shape, tuple(strides))
+
+
 def in_memory_order(root: Any) -> Any:
     """The array with its dimensions in the order in which they lie in memory."""
     if root.flags.c_contiguous:
@@ -104,7 +120,7 @@ def as_bytes(xp: Any, root: Any) -> Any:
 
 
 def byte_bounds(array: Any) -> tuple[int, int]:
-    """The first address that the elements of an array lie at, and the one behind the last."""
+    """The first address of the elements of an array, and the address after the last."""
     low = high = address(array)
     for n, step in zip(array.shape, array.strides, strict=True):
         if step < 0:

@@ -193,7 +193,7 @@ def init() -> None:
 
 
 def get_device_properties(device: Any = None) -> Any:
-    """What is known about a GPU: name, memory, number of processors, capability."""
+    """Properties of a GPU: name, memory, number of processors, capability."""
     place = runtime.index_of(device)
     facts = runtime.start().cuda.runtime.getDeviceProperties(place)
     name = facts["name"]
@@ -226,7 +226,7 @@ class DeviceProperties(SimpleNamespace):
 
 
 def get_device_name(device: Any = None) -> str:
-    """What a GPU is called."""
+    """The name of a GPU."""
     return str(get_device_properties(device).name)
 
 
@@ -244,7 +244,7 @@ def get_arch_list() -> list[str]:
 
 
 def get_gencode_flags() -> str:
-    """The same as the flags of NVIDIA's compiler."""
+    """The architectures as flags of NVIDIA's compiler."""
     kinds = [arch.removeprefix("sm_") for arch in get_arch_list()]
     return " ".join([f"-gencode compute=compute_{k},code=sm_{k}" for k in dict.fromkeys(kinds)])
 

@@ -157,7 +157,7 @@ class RecordedDraws:
 
 
 def recorded(stream: DeviceStream) -> RecordedDraws:
-    """What a stream draws in the graph that is being recorded."""
+    """The random numbers of a stream in the graph that is being recorded."""
     for found in devices.DEVICE.capture.Capture.current.draws:
         if found.stream is stream:
             return found  # type: ignore[no-any-return]
@@ -356,7 +356,7 @@ def with_replacement(stream: DeviceStream, xp: Any, rows: Any, n: int) -> Any:
 def by_rejection(
     stream: DeviceStream, name: str, rounds: int, draw: Callable[..., Any], *arrays: Any
 ) -> Any:
-    """What the kernel `name` draws for arrays of one shape and dtype, else `draw` on the host."""
+    """Draw by the kernel `name` for arrays of one shape and dtype, else by `draw` on the host."""
     kernel = philox.fused(name)
     if kernel is not None:
         return kernel(stream.take_rounds(arrays[0].size, rounds), *arrays)

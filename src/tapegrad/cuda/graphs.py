@@ -38,7 +38,7 @@ RELAXED = 2  # cudaStreamCaptureModeRelaxed: memory may be taken while recording
 
 
 class Capture:
-    """What goes on while a graph is recorded."""
+    """The state of a graph that is being recorded."""
 
     current: Any = None
 
@@ -80,7 +80,7 @@ devices.DEVICE.capture = sys.modules[__name__]
 
 
 def joins_for(xp: Any, malloc: Any) -> tuple[Any, Any]:
-    """What joins kernels while they are recorded (None: nothing does), and where memory is from."""
+    """The object that joins kernels while they are recorded (or None), and the pool for memory."""
     backend = devices.DEVICE.backend
     if not hasattr(backend, "gpu"):
         return None, malloc
@@ -282,7 +282,7 @@ def make_graphed_step(
 
 
 def described(value: Any) -> Any:
-    """What makes a recorded step fit an argument."""
+    """The facts about an argument that a recorded step depends on."""
     if isinstance(value, TensorBase):
         return value._array.shape, value._array.dtype, value._wants_grad
     return value

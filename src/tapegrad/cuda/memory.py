@@ -160,7 +160,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def memory_stats(device: Any = None) -> OrderedDict[str, Any]:
-    """What is known about the memory of a GPU, under PyTorch's names."""
+    """Statistics about the memory of a GPU, under PyTorch's names."""
     if place_asked(device) is None:
         return OrderedDict()
     facts = {
@@ -176,7 +176,7 @@ def memory_stats(device: Any = None) -> OrderedDict[str, Any]:
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """The same as dicts in dicts."""
+    """`memory_stats` as dicts in dicts."""
     nested: dict[str, Any] = {}
     for key, value in memory_stats(device).items():
         *path, last = key.split(".")
@@ -228,7 +228,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 
 
 def get_allocator_backend() -> str:
-    """Who hands out memory."""
+    """The name of the allocator."""
     runtime.start()
     return "native"
 

@@ -241,7 +241,7 @@ def side_by_side(x: Any) -> int:
 
 
 def philox_kept(xp: Any, count: int, keep: float, work: Any, start: Start) -> Any:
-    """What dropout keeps; uniforms are of single precision whatever the numbers are."""
+    """The elements that dropout keeps; uniforms have single precision whatever the dtype."""
     vector = start.side_by_side
     if vector == 1:
         unit = philox_uniform(xp, (count,), F32, start)

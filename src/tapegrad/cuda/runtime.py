@@ -21,7 +21,7 @@ from ..ops.creation.arguments import no_cuda
 
 
 class Found:
-    """What was found: the module, and how many GPUs."""
+    """The module of CuPy, once it was looked for, and the number of GPUs."""
 
     asked = False
     module: Any = None

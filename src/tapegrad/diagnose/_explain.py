@@ -30,7 +30,7 @@ AROUND = 3  # lines shown before and after each line that matters
 
 
 class Explanation:
-    """What `explain` has to say; prints as text, `facts` is the error's diagnosis or the guess."""
+    """The result of `explain`: prints as text; `facts` is the error's diagnosis or the guess."""
 
     def __init__(self, title: str, sections: list[tuple[str, list[str]]], facts: Any) -> None:
         self.title = title

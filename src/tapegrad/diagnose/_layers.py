@@ -40,7 +40,7 @@ class Layer:
 
 
 class Layers:
-    """What `summary` found out about a model: attributes for a program, a table for a reader."""
+    """The result of `summary` for a model: attributes for a program, a table for a reader."""
 
     def __init__(self, model: Any) -> None:
         self.model = type(model).__name__
@@ -88,7 +88,7 @@ class Layers:
 
 
 def spent(layer: Layer) -> str:
-    """What stands for the time of a module that was not called."""
+    """The text in the column of times for a module that was not called."""
     return "used" if layer.used else "not called"
 
 

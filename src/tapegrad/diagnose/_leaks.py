@@ -36,7 +36,7 @@ ASSIGN = re.compile(r"(.*?\]\s*=\s*)(.+)()")
 
 
 def taken(written: str, scalar: bool) -> str:
-    """What is written, without its history."""
+    """An expression with `.item()` or `.detach()` appended: its value without history."""
     simple = re.fullmatch(r"[\w.]+([.]\w+|\([^()]*\)|\[[^\[\]]*\])*", written) is not None
     return f"{written if simple else f'({written})'}.{'item' if scalar else 'detach'}()"
 
@@ -106,7 +106,7 @@ class Held:
 
 
 class Leaks:
-    """What `leaks` found. `found` are the leaks, `held` everything that has history."""
+    """The result of `leaks`: `found` are the leaks, `held` everything that has history."""
 
     def __init__(self) -> None:
         self.since = 0  # nodes with a smaller number do not count

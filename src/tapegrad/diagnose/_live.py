@@ -42,7 +42,7 @@ MOST = 100_000  # points; every second one goes when there are more
 
 
 class Live(Listener):
-    """What `live` shows: `losses` and `gradients`, one number for each backward pass."""
+    """The data that `live` plots: `losses` and `gradients`, one number for each backward pass."""
 
     def __init__(self, file: Any = None) -> None:
         self.losses: list[float] = []

@@ -48,7 +48,7 @@ APART = not COMPILED and sys.version_info < (3, 13)
 
 
 class Memory:
-    """What `memory` found; prints as a table."""
+    """The result of `memory`; prints as a table."""
 
     activations: int = 0  # bytes that only the graph keeps
     parameters: int = 0  # bytes of leaves that the graph looks at
@@ -129,7 +129,7 @@ class Memory:
 
 
 def memory(loss: Any) -> Memory:
-    """What the graph of `loss` (or of several tensors, in a list) keeps alive, in bytes."""
+    """The memory that the graph of `loss` (or of tensors in a list) keeps alive, in bytes."""
     attributes_size.cache_clear()  # CPython lays instances out anew as a program goes on
     roots = [words.behind(t) for t in words.tensors_of(loss, "memory", "loss")]
     for t in roots:

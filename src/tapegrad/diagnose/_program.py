@@ -131,13 +131,15 @@ class Recorder(TorchDispatchMode):
         return made
 
     def rename(self, source: Any, t: Any) -> None:
-        """The same numbers under another tensor."""
+        """Give the name of `source` to `t`, a tensor with the same numbers."""
         if id(source._array) in self.names:
             self.names[id(t._array)] = self.names[id(source._array)]
 
 
 class Program:
-    """What `program` found: `forward` and `backward` as lists of lines, `result` as f gave it."""
+    """The result of `program`: `forward` and `backward` are lists of lines, `result` is what f
+    returned.
+    """
 
     def __init__(self, head: str, result: Any, recorder: Recorder) -> None:
         self.result = result
@@ -422,7 +424,7 @@ class Backward:
         return put_names(text, self.arguments(node, grad), self.shapes(node))
 
     def arguments(self, node: Any, grad: str) -> dict[str, str]:
-        """What the names of a rule are called in this program."""
+        """The names of this program's variables for the parameters of a gradient rule."""
         op, step = node._op, self.made.get(node)
         found = {"grad": grad}
         for name, value in attributes(op, node._kept).items():
@@ -473,7 +475,7 @@ def put_names(text: str, names: dict[str, str], shapes: dict[str, str]) -> str:
 
 
 class Simple(ast.NodeTransformer):
-    """What can be worked out is: branches, and sums and products of numbers."""
+    """Evaluates known parts of an expression: branches, and sums and products of numbers."""
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:  # noqa: N802
         self.generic_visit(node)

@@ -121,7 +121,7 @@ def spelled(one: Lane | Step) -> str:
 
 
 def merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The same stretches of time without overlaps."""
+    """Intervals of time with overlapping ones joined."""
     out: list[tuple[float, float]] = []
     for start, end in sorted(spans):
         if out and start <= out[-1][1]:
@@ -159,7 +159,7 @@ def lane(rank: int, start: float, end: float, events: list[_timeline.Event]) -> 
 
 
 def measured(start: float, end: float, events: list[_timeline.Event]) -> Step:
-    """What was done between two times."""
+    """How a rank spent the time between `start` and `end`."""
 
     def spans(what: str) -> list[tuple[float, float]]:
         found = [(max(e.start, start), min(e.end, end)) for e in events if e.what == what]

@@ -23,7 +23,7 @@ from . import words
 
 
 class Summary:
-    """What `summary` found: attributes for a program, text for a reader."""
+    """The result of `summary`: attributes for a program, text for a reader."""
 
     def __init__(self, t: Any) -> None:
         # Of a sparse tensor what it stores, inside of vmap the values of all entries.

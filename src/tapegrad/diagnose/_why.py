@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..autograd.leaves import only_follows
 from ..core.array_kind import host
 from ..core.is_array import is_array
 from ..core.modes import MODES
+from ..core.node import only_follows
 from ..errors import evidence, history
 from . import alive, words
 

@@ -1,4 +1,4 @@
-"""What is alive: nodes of a graph, tensors of the process, the memory behind arrays."""
+"""Finds what is alive: nodes of a graph, tensors of the process, the memory of arrays."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def condensed(text: str) -> str:
 
 
 def condensed_finding(text: str) -> str:
-    """The same of one section of docs/doctor.md."""
+    """Title, first paragraph and cure of one section of docs/doctor.md, for error_pages.txt."""
     identity, title, paragraph, *others = text.strip().split("\n\n")
     cure = next(block for block in others if block.startswith("Cure: ")).removeprefix("Cure: ")
     return f"# {identity}: {title.partition('. **')[0]}\n\n{paragraph}\n\n{cure}\n"

@@ -28,7 +28,7 @@ NOTHING = 1e-4  # of its weight's gradient: what rounding leaves of a bias that 
 
 
 class GradientFlow:
-    """What `gradient_flow` found: `rows`, one dict per parameter in the order of the model."""
+    """The result of `gradient_flow`: `rows`, one dict per parameter in the order of the model."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self.rows = rows
@@ -38,7 +38,7 @@ class GradientFlow:
 
     @property
     def notes(self) -> list[str]:
-        """What stands out, in words."""
+        """Remarks about gradients that are missing, zero, very small or very large."""
         found = []
         for mark, text in (
             ("none", "without gradient: unused in the loss, or backward() has not run; see why()"),

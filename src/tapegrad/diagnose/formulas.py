@@ -1,4 +1,4 @@
-"""What an op computes and how a gradient comes back through it, as text.
+"""Formulas of ops and of their gradients, as text.
 
 A gradient rule is a short Python function (`def d_input(F, grad, other): return grad * other`), so
 its text is read off its own source: local variables are put in place, `F.exp(x)` becomes `exp(x)`,
@@ -62,7 +62,7 @@ def rule_text(op: Any, index: int) -> str:
 
 
 def input_name(op: Any, index: int) -> str:
-    """What input `index` is called."""
+    """The name of input `index` in formulas."""
     if op.variadic:
         return f"{op.tensors[0]}[{index}]"
     return op.tensors[index] if index < len(op.tensors) else f"input {index}"
@@ -89,7 +89,9 @@ def read_rule(function: Any, index: int | None) -> str:
 
 
 def value_of(body: list[ast.stmt], known: dict[str, ast.expr]) -> ast.expr | None:
-    """What a list of statements returns, with local variables put in place; None if nothing."""
+    """The expression that a list of statements returns, with local variables replaced; None if
+    nothing.
+    """
     for i, statement in enumerate(body):
         if isinstance(statement, ast.Return) and statement.value is not None:
             return put(statement.value, known)
@@ -197,7 +199,7 @@ class Spell(ast.NodeTransformer):
 
 
 def of_space(name: str) -> Known | None:
-    """What `F.<name>` is: an op, or a helper of rules."""
+    """The object that `F.<name>` stands for: an op, or a helper of rules."""
     op = REGISTRY.get(name)
     if op is not None and op.formula:
         return (*op.tensors, *op.attrs), (op.formula,)

@@ -1,4 +1,4 @@
-"""Who holds a tensor: the way to it from the user's variables, and the line that stored it there.
+"""Finds who holds a tensor: the way to it from the user's variables, and the line that stored it.
 
 >>> import tapegrad as torch
 >>> class Trainer:
@@ -105,7 +105,7 @@ def holds_nothing(value: Any) -> bool:
 
 
 def inside(path: str, value: Any) -> Iterator[tuple[Way, Any]]:
-    """What a value holds one level down."""
+    """The values that a container or object holds, one level down."""
     kind = type(value).__name__
     if isinstance(value, TensorBase):
         if value._gradient is not None:
@@ -173,7 +173,7 @@ def is_users(module: Any) -> bool:
 
 
 def unnamed(t: Any, but: Iterable[Any] = ()) -> str:
-    """What the garbage collector knows about who holds a tensor that no name leads to.
+    """Describes, from the garbage collector, who holds a tensor that no variable leads to.
 
     `but` are the lists of the search itself.
     """

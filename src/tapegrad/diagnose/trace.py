@@ -42,7 +42,7 @@ PICTURED = 5_000  # larger graphs are drawn when asked for, with what is left of
 
 @dataclasses.dataclass
 class Outgoing:
-    """What a step hands to one input of its op."""
+    """The gradient that a step gives to one input of its op."""
 
     node: Node  # where it goes
     slot: int  # which output of that
@@ -223,7 +223,7 @@ class Trace:
     def _begin(self) -> None:
         self._run.start(self._starts)
         self._starts = None
-        leaves: list[Any] = [node for node in self._run.order.pending if node._is_leaf]
+        leaves: list[Any] = [node for node in self._run.pending if node._is_leaf]
         self._filled = {leaf for leaf in leaves if leaf.tensor()._gradient is not None}
 
     def _note(self, node: Any, total: Any, grads: Any) -> None:
@@ -244,7 +244,7 @@ class Trace:
     def _made(self, node: Node, incoming: Any, outgoing: list[Outgoing], sums: list[Sum]) -> Step:
         return Step(
             index=len(self._records),
-            total=len(self._run.order.pending),
+            total=len(self._run.pending),
             node=node,
             op=title(node),
             name=self._names.get(node),
@@ -272,7 +272,7 @@ class Trace:
         for edge, slot in dict.fromkeys((out.node, out.slot) for out in outgoing):
             count = self._counts[edge, slot]
             if count > 1:
-                total = self._run.order.pending[edge].total
+                total = self._run.pending[edge].total
                 part = total[slot] if edge._outputs is not None else total
                 sums.append(Sum(edge, self._name(edge), count, copied(part)))
         return sums
@@ -321,7 +321,7 @@ def title(node: Node | None) -> str:
 
 
 def names_of_nodes() -> dict[Node, str]:
-    """What the user's running functions call the results of nodes."""
+    """The names of nodes' results in the user's running functions."""
     names: dict[Node, str] = {}
     for name, t in words.tensors_held():
         if t._node is not None and t._slot == 0:

@@ -92,7 +92,7 @@ def paragraph(text: str, indent: str = "") -> str:
 
 
 def name_of(t: Any) -> str | None:
-    """What the user's running functions call a tensor; None if they do not hold it."""
+    """The name of a tensor in the user's running functions; None if they do not hold it."""
     return next((name for name, held in tensors_held() if held is t), None)
 
 

@@ -1,4 +1,4 @@
-"""What the ranks of one machine tell each other without a message: a page each, in shared memory.
+"""Shared memory of the ranks on one machine: each writes a page that all can read without messages.
 
 The memory is a window of MPI's. On its page a rank notes every collective before it starts it: its
 number, kind, shape, dtype and the user's line. Whoever waits reads the pages of the others, so that
@@ -74,7 +74,7 @@ class Board:
         return None
 
     def text(self, rank: int, count: int) -> str:
-        """What a rank noted under this number; "" if it is not there (any more)."""
+        """The text that a rank noted under this number; "" if it is not there (any more)."""
         words = self.words.get(rank)
         at = HEAD + count % NOTES * NOTE
         if words is None or words[at // 8 + 1] != count:
@@ -192,7 +192,9 @@ class AtDesk:
                 pass
 
     def told(self, rank: int, patience: float) -> tuple[int, str]:
-        """What is known of a rank. What it did before an orderly end may take a while to arrive."""
+        """State and last words of a rank on another machine. An orderly end counts after `patience`
+        seconds: earlier messages may still arrive.
+        """
         self.listen()
         state, text, when = self.heard.get(rank, (RUNNING, "", 0.0))
         if state == ENDED and time.monotonic() - when < patience:

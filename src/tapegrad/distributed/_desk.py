@@ -43,7 +43,7 @@ class Desk:
             threading.Thread(target=self.serve, args=(line,), daemon=True).start()
 
     def serve(self, line: socket.socket) -> None:
-        """What one supervisor says goes to all others."""
+        """Forward each line from one supervisor to all others."""
         texts = line.makefile("rb")
         if texts.readline().strip() != self.token.encode():
             line.close()

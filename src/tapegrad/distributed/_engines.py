@@ -1,4 +1,4 @@
-"""Who carries the bytes: MPI, or nobody where there is one process. All on contiguous arrays.
+"""Engines that carry the bytes: MPI, or none for one process. All on contiguous arrays.
 
 Every method starts an operation and returns a request, something with `Test() -> bool`.
 """
@@ -176,7 +176,7 @@ class OverMPI:
 
 
 class Over:
-    """What a group has for an engine when it was destroyed."""
+    """Takes the place of a group's engine after the group was destroyed."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size

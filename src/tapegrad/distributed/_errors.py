@@ -1,4 +1,4 @@
-"""What is raised when ranks disagree (E14), die, fail, end early or are too late."""
+"""Errors for ranks that disagree (E14), die, fail, end early or are too late."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class BackendConfig:
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """What tensors of a device get if nobody says otherwise."""
+    """The backend for tensors of a device if none is chosen."""
     kind = str(getattr(device, "type", device)).split(":")[0]
     found = Backend.default_device_backend_map.get(kind)
     if found is None:
@@ -509,7 +509,7 @@ def get_process_group_ranks(group: Any) -> list[int]:
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """What a group calls a global rank."""
+    """The rank within a group of a global rank."""
     if not isinstance(group, ProcessGroup):
         raise ValueError(
             f"Group {group} is not registered, please create group with "

@@ -90,7 +90,7 @@ class Launched:
         return bool(self.event.done)
 
     def join(self) -> None:
-        """What comes next on the current stream comes after the operation."""
+        """Make the current stream wait for the operation."""
         self.cuda.get_current_stream().wait_event(self.event)
 
 
@@ -136,7 +136,7 @@ class OverNCCL:
         return Launched(self.cuda, event)
 
     def together(self, start: Callable[[int], None]) -> Launched:
-        """The same for several sends and receives, which NCCL runs as one."""
+        """Launch several sends and receives, which NCCL runs as one."""
 
         def grouped(stream: int) -> None:
             self.nccl.groupStart()

@@ -71,7 +71,7 @@ def text(value: Any) -> str:
 
 
 class Store:
-    """What all stores can do; values are given as text or bytes and read as bytes."""
+    """The methods of all stores; values are given as text or bytes and read as bytes."""
 
     def __init__(self) -> None:
         self._timeout = timedelta(seconds=300)

@@ -1,4 +1,5 @@
-"""What mpiexec starts for each rank: the program, watched. Imports nothing of the package.
+"""The process that mpiexec starts for each rank: it runs the program and watches it. Imports
+nothing of the package.
 
 It gives the program PyTorch's variables, puts the rank in front of its lines, passes signals on,
 and tells torchrun's desk (see _desk.py) how the program ended: mpiexec itself keeps one status of
@@ -91,7 +92,7 @@ def end(child: subprocess.Popen[bytes]) -> None:
 
 
 def dying_with_parent() -> Callable[[], None] | None:
-    """What a new process does first so that it is killed when this one is; None: not on Linux."""
+    """A function for a new process that has it killed when this one ends; None: not on Linux."""
     if not sys.platform.startswith("linux"):
         return None
     try:

@@ -136,7 +136,7 @@ class DebugLevel(enum.Enum):
 
 
 def get_debug_level() -> DebugLevel:
-    """As TORCH_DISTRIBUTED_DEBUG says; the checks are on in any case."""
+    """The level that TORCH_DISTRIBUTED_DEBUG names; the checks are on in any case."""
     return DebugLevel[os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()]
 
 

@@ -123,7 +123,7 @@ def spell(note: dict[str, Any]) -> str:
 
 
 def shown(options: argparse.Namespace, restart: int) -> dict[str, str]:
-    """What the supervisors of the ranks are told about the lines: variables of theirs."""
+    """Environment variables that tell the supervisors of the ranks where lines of output go."""
     told = {}
     if options.log_dir:
         os.makedirs(options.log_dir, exist_ok=True)

@@ -206,7 +206,7 @@ def check_events(p: Any, q: Any, kind: str) -> None:
 
 
 class LowRank:
-    """What the formulas read of a low-rank normal."""
+    """The parts of a low-rank normal that the formulas read."""
 
     def __init__(self, d: Any) -> None:
         self.W = d._unbroadcasted_cov_factor

@@ -1,4 +1,4 @@
-"""What several distributions have in common; none of these has an `__init__` of its own."""
+"""Base classes with properties that several distributions share; none has an `__init__`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transform is, and transforms made of transforms."""
+"""Base class of transforms, and transforms made of transforms."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Transform:
         raise NotImplementedError
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """The same transform with that cache."""
+        """A copy of the transform with a cache of that size."""
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:

@@ -92,7 +92,7 @@ class _Dependent(Constraint):
     def __call__(
         self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
     ) -> _Dependent:
-        """The same with more that is known."""
+        """A copy of the constraint with more of its options set."""
         if is_discrete is NotImplemented:
             is_discrete = self._is_discrete
         if event_dim is NotImplemented:
@@ -179,7 +179,7 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """What every component of a mixture takes; components are the last batch dimension.
+    """A constraint on every component of a mixture; components are the last batch dimension.
 
     >>> positive = distributions.constraints.positive
     >>> distributions.constraints.MixtureSameFamilyConstraint(positive).check(tensor([1.0, -1.0]))

@@ -77,7 +77,7 @@ class Distribution:
                 )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distribution over a larger batch, without copying parameters."""
+        """A copy of the distribution over a larger batch, without copying parameters."""
         raise NotImplementedError
 
     def _expanded(

@@ -15,7 +15,7 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """What exceeds a high threshold: exponential, with a heavier or shorter tail.
+    """Distribution of excesses over a high threshold: exponential, with a heavier or shorter tail.
 
     `concentration` 0 is the exponential distribution; below 0 there is a largest value.
 

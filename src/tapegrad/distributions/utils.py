@@ -1,4 +1,4 @@
-"""What the distributions share: parameters of one shape, probabilities and log odds, triangles."""
+"""Helpers of the distributions: parameters of one shape, probabilities and log odds, triangles."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class lazy_property:
 
 
 class _lazy_property_and_property(lazy_property, property):
-    """What the class has under the name, so that documentation tools see a property."""
+    """A property for documentation tools, in the place of the lazy one that instances have."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         property.__init__(self, wrapped)

@@ -1,4 +1,4 @@
-"""What our exceptions say: PyTorch's sentence first, then the facts that were recorded.
+"""Texts of our exceptions: PyTorch's sentence first, then the facts that were recorded.
 
 Every function here returns an exception, or raises it where its name begins with `check_`. The
 facts follow the order of the catalogue in docs/errors: what, where it was caused, where it was
@@ -99,7 +99,7 @@ def argument_names(function: Any) -> list[str]:
 
 
 def explain_backward(error: Exception, node: Any) -> None:
-    """The same for an exception that leaves a node in a backward pass."""
+    """Add facts to an exception that leaves a node in a backward pass."""
     try:
         from .missing import explain_backward as explain
 

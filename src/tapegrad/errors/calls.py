@@ -20,7 +20,7 @@ from .report import attach
 
 @dataclass
 class Advice:
-    """What a rule has to say; `tensor` is the argument that is to blame, if one is."""
+    """The advice of a rule; `tensor` is the argument that is to blame, if one is."""
 
     what: str
     fixes: list[str]
@@ -60,7 +60,7 @@ class Call:
         return () if t is None else tuple(t._array.shape)
 
     def spell(self, argument: str, otherwise: str | None = None) -> str:
-        """What the user calls an argument: for the text of a fix."""
+        """The user's expression for an argument: for the text of a fix."""
         t = self.get(argument)
         name = None if t is None else name_of(t._array)
         if name is None or name.startswith("a view of"):
@@ -68,7 +68,7 @@ class Call:
         return name
 
     def label(self, argument: str) -> str:
-        """What the user calls an argument: for a table."""
+        """The name of an argument, with the user's expression for it: for a table."""
         name = self.spell(argument)
         return argument if name == argument else f"{argument} `{name}`"
 

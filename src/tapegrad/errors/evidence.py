@@ -80,7 +80,7 @@ def cell_or_file(file: str) -> str:
 
 
 def short_spot(file: str, line: int) -> str:
-    """The same with the file's own name only."""
+    """A place as `file.py:line`, without the folders."""
     return os.path.basename(spot(file, line))
 
 
@@ -189,7 +189,7 @@ def held(frames: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What a variable holds, one level down; all parameters of a module."""
+    """The values that a variable holds, one level down; all parameters of a module."""
     if isinstance(value, TensorBase):
         return
     if isinstance(value, (list, tuple)):
@@ -254,7 +254,9 @@ def name_of_node(node: Node) -> tuple[str | None, Any]:
 
 
 def memory(array: Any) -> Any:
-    """What owns the memory of an array, the same for all its views; itself if it has no values."""
+    """The object that owns the memory of an array, one for all its views; the array itself if it
+    has no values.
+    """
     return strides.memory(array) if is_array(array) else array
 
 
@@ -406,7 +408,7 @@ def node_name(node: Any) -> str:
 
 
 def public_name(op: str) -> str:
-    """What users call an op: some are several ops inside (`add_alpha_` is `add_`)."""
+    """The public name of an op: some functions are several ops inside (`add_alpha_` is `add_`)."""
     end = "_" if op.endswith("_") else ""
     words = op.rstrip("_").split("_")
     functions = vars(sys.modules[OURS])
@@ -432,13 +434,13 @@ def way_in(freed: Any, root: int) -> tuple[Any, Any]:
     `root` numbers the node from which the first pass started; (None, None) if this one does too.
     """
     users: dict[Any, list[Any]] = {}
-    for node in MODES.run.order.pending:
+    for node in MODES.run.pending:
         for edge in node._edges:
             if edge is not None:
                 users.setdefault(edge, []).append(node)
         if type(node).__name__ == "CopySlices" and node.inner is freed:
             freed = node
-    if any(n._seq == root and n not in users for n in MODES.run.order.pending):
+    if any(n._seq == root and n not in users for n in MODES.run.pending):
         return None, None
     stack, seen = [freed], {freed}
     while stack:

@@ -1,4 +1,4 @@
-"""What a user's autograd.Function gave back: E12."""
+"""Errors about the gradients that a user's autograd.Function returned: E12."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ INSTEAD_OF = {
 
 
 def nearest_to(name: str) -> str | None:
-    """What the block of an op suggests in its place where a gradient is asked for."""
+    """An op to use in place of one without a gradient, as its block suggests it."""
     for op in REGISTRY.values():
         if op.nearest:
             short = op.name.removeprefix("special_")
@@ -99,7 +99,7 @@ def refused(call: Call, match: Match) -> Advice | None:
 
 
 def instead(op: str) -> list[str]:
-    """What to do about an op without derivative."""
+    """Advice for an op without derivative."""
     nearest = nearest_to(op)
     return [
         *([f"the nearest with a derivative: {nearest}"] if nearest else []),

@@ -251,7 +251,7 @@ def no_state(state: Any) -> TypeError:
 
 
 def common_prefix(missing: list[str], unexpected: list[str]) -> tuple[str, str] | None:
-    """What one side has in front of all names and the other has not, as (own, given)."""
+    """A prefix that all names of one side have and none of the other, as (own, given)."""
     if not missing or len(missing) != len(unexpected):
         return None
     own, given = missing[0], unexpected[0]

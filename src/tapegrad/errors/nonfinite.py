@@ -94,7 +94,7 @@ def finding(what: str, fixes: list[str], **more: Any) -> Finding:
 
 
 def birth_of(op: Any, tensors: Any, attrs: Any, outs: Any) -> Finding | None:
-    """What an op made of its inputs, if something in there is worse than in any of them."""
+    """The finding that an op made a NaN or infinity from inputs without one; else None."""
     kind = "nan" if any(has_nan(out) for out in outs) else "inf"
     arrays = [array_of(t) for t in tensors]
     for x in (*arrays, *attrs):
@@ -210,7 +210,7 @@ def cause(node: Any, total: Any, grads: Any) -> Finding:
 
 
 def kept_values(node: Any) -> dict[str, Any]:
-    """What a node kept of the forward pass, by the op's names."""
+    """The values that a node kept of the forward pass, by the op's names."""
     op, kept = node._op, node._kept
     if op is None or kept is None:
         return {}
@@ -269,7 +269,7 @@ def hidden_by(node: Any, parts: list[Any], grads: Any) -> str:
 def nearest_chooser(node: Any) -> str:
     """The nearest user of a node, in the pass that runs, that can multiply by 0 or leave out."""
     users: dict[Any, list[Any]] = {}
-    for user in MODES.run.order.pending:
+    for user in MODES.run.pending:
         for edge in user._edges:
             if edge is not None:
                 users.setdefault(edge, []).append(user)
@@ -327,7 +327,9 @@ def first_nan(births: list[Finding]) -> list[Finding]:
 
 
 def from_kept(earlier: list[Any]) -> Finding | None:
-    """The same without help from anomaly mode in the forward pass: by what the nodes kept."""
+    """Find the first NaN in the forward pass from the values that nodes kept, if anomaly mode was
+    off there.
+    """
     for n in earlier:
         if n._is_leaf and is_worse_than_finite(n.tensor()):
             return data_finding(n, n.tensor()._array, "input")
@@ -398,7 +400,7 @@ def data_finding(node: Any, x: Any, argument: str) -> Finding:
 
 
 def writes_to(node: Any, x: Any) -> list[Write]:
-    """Who wrote to the memory of a kept value, as far as is known."""
+    """Writes to the memory of a kept value, as far as they are known."""
     if node._is_leaf:
         return [Write(w) for w in node.tensor()._version_cell().writers]
     cells = node._cells

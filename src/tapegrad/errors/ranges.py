@@ -41,7 +41,9 @@ def embedding_range(call: Call, match: Match) -> Advice | None:
 
 
 def picked_range(call: Call) -> Advice | None:
-    """The same sentence of index_select and its kind, which have a dimension."""
+    """The sentence about an index out of range of index_select and its kind, which have a
+    dimension.
+    """
     shape, index, dim = call.shape("input"), call.get("index"), call.values.get("dim")
     if not shape or not isinstance(dim, int) or not index._array.size:
         return None
@@ -52,7 +54,7 @@ def picked_range(call: Call) -> Advice | None:
 
 
 def named(call: Call, argument: str) -> str:
-    """What a sentence calls a tensor: not every one has a name."""
+    """The name of a tensor in a sentence; "the tensor" if it has none."""
     name = call.spell(argument)
     return "the tensor" if name == argument else f"`{name}`"
 

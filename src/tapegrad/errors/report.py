@@ -84,7 +84,7 @@ def attach(
 
 
 def type_name(array: Any) -> str:
-    """What PyTorch calls a tensor like this in sentences: torch.FloatTensor, CPUBoolType …"""
+    """PyTorch's name for a tensor's type in sentences: torch.FloatTensor, CPUBoolType …"""
     kind = dtypes.of(array.dtype).scalar_type
     old = kind in ("Float", "Double", "Half", "Byte", "Char", "Short", "Int", "Long")
     on_gpu = type(array) is STATE.device_type

@@ -77,7 +77,7 @@ def no_method(name: str, value: Any) -> TypeError:
 
 
 def unbound_call(error: AttributeError, name: str, value: Any) -> Exception:
-    """What an AttributeError in a method means: `value` is no tensor, or it is what it says."""
+    """Turn an AttributeError in a method into PyTorch's TypeError if `value` is no tensor."""
     return error if isinstance(value, TensorBase) else no_method(name, value)
 
 

@@ -165,7 +165,7 @@ def batched_product(call: Call, match: Match) -> Advice | None:
 
 
 def attention(call: Call, match: Match) -> Advice | None:
-    """The same, inside scaled_dot_product_attention."""
+    """Explain shapes that do not fit inside scaled_dot_product_attention."""
     q, k, v = (call.shape(name) for name in ("query", "key", "value"))
     if not q or not k or not v:
         return None

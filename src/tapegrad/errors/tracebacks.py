@@ -30,7 +30,7 @@ def show(kind: type[BaseException], error: BaseException, trace: TracebackType |
 
 
 def show_in_cell(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> None:
-    """The same for IPython."""
+    """Show an exception in IPython."""
     shortened(error, lambda: shell.showtraceback((kind, error, error.__traceback__), tb_offset))
 
 

@@ -95,7 +95,7 @@ def modified_in_place(
 
 
 def name_written(writes: list[Write]) -> str | None:
-    """What the writing line calls the tensor, where it names it: `h += x`, `h.relu_()`."""
+    """The name of the tensor in the writing line, where it has one: `h += x`, `h.relu_()`."""
     for write in writes:
         if write.where is not None and write.shape is None and not write.through:
             target = re.match(r"([A-Za-z_][\w.]*?)(?:\.\w+_\(|\s*[-+*/]=)", write.where["text"])

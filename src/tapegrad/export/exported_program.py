@@ -25,7 +25,7 @@ SHORT = {
 
 
 class ExportedProgram:
-    """What `torch.export.export` gives: `graph_module`, `graph_signature`, `state_dict`.
+    """The result of `torch.export.export`: `graph_module`, `graph_signature`, `state_dict`.
 
     `module()` is a module that can be called; printing shows the graph as Python.
 

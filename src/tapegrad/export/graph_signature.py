@@ -1,4 +1,4 @@
-"""What the inputs and outputs of an exported graph are."""
+"""Kinds of inputs and outputs of an exported graph: parameters, buffers, the user's."""
 
 from __future__ import annotations
 

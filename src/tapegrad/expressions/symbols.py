@@ -289,7 +289,7 @@ def log_sum(maker: Maker, a: Expression, b: Expression, power: str, of_two: floa
 
 
 def floor_divide(maker: Maker, a: Expression, b: Expression) -> Expression:
-    """As NumPy: from the remainder, so that it fits to that."""
+    """NumPy's floor_divide: computed from the remainder, so that both fit together."""
     apply, zero, one = maker.apply, maker.number(0.0), maker.number(1.0)
     rest = apply("fmod", a, b)
     whole = apply("div", apply("sub", a, rest), b)

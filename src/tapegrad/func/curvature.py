@@ -157,7 +157,7 @@ def both_factors(module: Any, x: Any, g: Any, count: int) -> tuple[Any, Any]:
 
 
 def patches(module: Any, x: Any) -> Any:
-    """What a convolution multiplies with its weight: (sample, position, input)."""
+    """Input patches that a convolution multiplies with its weight: (sample, position, input)."""
     if module.groups != 1:
         raise ValueError(f"kfac_factors: {module} has groups, which are no single layer")
     size = module.weight[0].numel()

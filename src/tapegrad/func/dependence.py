@@ -100,7 +100,7 @@ def united(count: int, pieces: list[Piece], width: int) -> Sets:
 
 
 class Memory:
-    """What is known of a piece of memory, in units of one element."""
+    """A piece of memory and which inputs its elements depend on, in units of one element."""
 
     def __init__(self, array: Any, unit: int, sets: Sets, varies: bool) -> None:
         self.array = array  # held, so that no other memory gets its id

@@ -133,7 +133,7 @@ class Tracked:
         return above(self.cut_off(inner), self.levels)
 
     def cut_off(self, t: Any) -> Any:
-        """The same values and tangents, all without such history."""
+        """A copy with the values and tangents of `t`, without the history of this transform."""
         if not isinstance(t, TensorBase) or not (t._special or t.requires_grad):
             return t
         if is_batched(t):

@@ -60,7 +60,7 @@ class Equation:
         return function
 
     def tolerance(self, x: Any, power: float) -> float:
-        """What the user set, or a power of the dtype's precision."""
+        """The user's tolerance, or a power of the dtype's precision."""
         return self.tol if self.tol is not None else tg.finfo(x.dtype).eps ** power
 
     def at(self, x: Any, tensors: tuple[Any, ...]) -> Any:

@@ -60,7 +60,7 @@ def conjugate_gradients(
 def gmres(
     product: Callable[[Any], Any], b: Any, x: Any, rank: int, tol: float, most: int
 ) -> tuple[Any, Any, Any, int]:
-    """As `conjugate_gradients`, for any matrix: the least residual in a growing space."""
+    """`conjugate_gradients` for any matrix: the least residual in a growing space."""
     limit = tol * norm(b, rank)
     step = 0
     r = b - product(x)

@@ -243,7 +243,7 @@ def bounds(size: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
-    """What a batched tensor holds, to look at while debugging; other tensors as they are.
+    """The values of a batched tensor, to look at while debugging; other tensors as they are.
 
     >>> torch.func.vmap(lambda x: print(torch.func.debug_unwrap(x)) or x)(tensor([1.0, 2.0]))
     tensor([1., 2.])

@@ -215,7 +215,7 @@ class Tracer(TracerBase):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """What becomes of the call of a module: a node, or what is inside."""
+        """Trace the call of a module: as one node, or its inside."""
         path = self.path_of_module(m)
         with ScopeContextManager(self.scope, Scope(path, type(m))):  # type: ignore[arg-type]
             calls = self.num_calls.get(path, 0)
@@ -231,7 +231,7 @@ class Tracer(TracerBase):
                 self.module_stack.pop(key)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """What reading a field of a module gives."""
+        """The result of reading a field of a module while tracing."""
         if isinstance(attr_val, Parameter):
             for name, parameter in self.root.named_parameters():
                 if attr_val is parameter:
@@ -341,7 +341,7 @@ class Tracer(TracerBase):
         return self.graph
 
     def _patches(self) -> list[tuple[Any, str, Any]]:
-        """What is different while a module is traced."""
+        """Functions replaced while a module is traced."""
         parameters: dict[str, Any] = {}
         plain_call, plain_getattr = Module.__call__, Module.__getattr__
 

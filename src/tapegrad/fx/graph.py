@@ -125,11 +125,11 @@ class CodeGen:
         return f"return {output_args!r}"
 
     def process_inputs(self, *args: Any) -> Any:
-        """What an interpreter gives to the placeholders."""
+        """The values that an interpreter gives to the placeholders."""
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """What an interpreter makes of the value of the output."""
+        """The result that an interpreter makes of the value of the output."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
@@ -453,7 +453,7 @@ class Graph:
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
     def output(self, result: Any, type_expr: Any = None) -> Node:
-        """What the graph returns."""
+        """Add the node that returns the graph's result."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:

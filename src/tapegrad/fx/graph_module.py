@@ -107,7 +107,7 @@ class GraphModule(Module):
 
     @property
     def graph(self) -> Graph:
-        """What the module runs."""
+        """The graph that the module runs."""
         return self._graph
 
     @graph.setter

@@ -109,7 +109,7 @@ class Interpreter:
         return args[0]
 
     def fetch_attr(self, target: str) -> Any:
-        """What the module has at `a.b.c`."""
+        """The module's attribute at `a.b.c`."""
         found: Any = self.module
         parts = target.split(".")
         for i, part in enumerate(parts):

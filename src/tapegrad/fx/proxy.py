@@ -52,7 +52,7 @@ class ScopeContextManager:
 
 
 class TracerBase:
-    """What a proxy needs of its tracer."""
+    """The part of a tracer that proxies use."""
 
     graph: Any
     record_stack_traces = False

@@ -106,7 +106,7 @@ def replace_pattern_with_filters(
     replacement_callback: Any = None,
     node_name_match: str = "",
 ) -> list[ReplacedPatterns]:
-    """The same, where every filter says yes to the match and the two graphs."""
+    """`replace_pattern`, only for matches that every filter accepts."""
     wanted = _graph_of(pattern)
     instead = _graph_of(replacement)
     results = wanted.output_node().all_input_nodes

@@ -64,7 +64,7 @@ class ProcessExitedException(ProcessException):
 
 
 def run_in_process(fn: Callable[..., Any], i: int, args: tuple[Any, ...], report: Any) -> None:
-    """What each process runs; a failure is sent to the parent as text."""
+    """The main function of each process; a failure is sent to the parent as text."""
     try:
         fn(i, *args)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What PyTorch's tracer knows at the moment: nothing, it is not here."""
+"""The state of PyTorch's tracer: none, it is not here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def detect_fake_mode(inputs: Any = None) -> None:
 
 
 class TracingContext:
-    """What is known about a trace."""
+    """The state of a trace."""
 
     @staticmethod
     def try_get() -> None:

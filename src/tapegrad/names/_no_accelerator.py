@@ -1,4 +1,4 @@
-"""What modules of accelerators answer of which there are none here."""
+"""Answers of modules for accelerators that are not here."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class OpOverload:
         return self._overloadpacket
 
     def name(self) -> str:
-        """As PyTorch's schemas have it: aten::mm, aten::add.Tensor."""
+        """The name in PyTorch's schemas: aten::mm, aten::add.Tensor."""
         packet = self._overloadpacket._qualified_op_name
         return packet if self._overloadname == "default" else f"{packet}.{self._overloadname}"
 
@@ -205,7 +205,7 @@ class OpOverloadPacket:
 
 
 def op_named(space: Any, name: str) -> Any:
-    """What a copied or pickled op is: the same one. `space` is a packet's, or an overload's."""
+    """The op for a copied or pickled reference. `space` is a packet's, or an overload's."""
     return space._made(name) if isinstance(space, OpOverloadPacket) else ops_packet(space, name)
 
 
@@ -341,7 +341,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
 
 @functools.cache
 def implementation(name: str) -> Callable[..., Any]:
-    """What runs when an aten op is called."""
+    """The function that runs when an aten op is called."""
     if name in ABROAD:
         raise NotImplementedError(
             f"Could not run 'aten::{name}' with arguments from the 'CPU' backend."
@@ -391,7 +391,7 @@ def forget(namespace: str, name: str) -> None:
 
 
 def overload_of(op: Op, tensors: Any, attrs: tuple[Any, ...], written: bool = False) -> OpOverload:
-    """What PyTorch would call an op of ours, or its in-place form, with these arguments."""
+    """PyTorch's overload for an op of ours, or its in-place form, with these arguments."""
     packet: OpOverloadPacket
     if op.aten is None:
         if written:

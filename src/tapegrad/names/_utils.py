@@ -1,4 +1,4 @@
-"""What pickles call to make tensors again, under the names and with the arguments of PyTorch's.
+"""Functions that unpickling calls to make tensors, with PyTorch's names and arguments.
 
 The arguments come from files: they are checked before any memory is looked at.
 """
@@ -91,7 +91,7 @@ def _rebuild_tensor_v2(
     backward_hooks: Any,
     metadata: Any = None,
 ) -> Any:
-    """The same with what autograd knows, and the bits of conjugate and negative views."""
+    """`_rebuild_tensor` with autograd's data, and the bits of conjugate and negative views."""
     array = view_of_storage(storage, dtype_of(storage), storage_offset, size, stride)
     return adopt(signed(array, metadata), requires_grad)
 
@@ -106,7 +106,7 @@ def _rebuild_tensor_v3(
     dtype: Any,
     metadata: Any = None,
 ) -> Any:
-    """The same for dtypes that have no storage class: the storage holds bytes."""
+    """`_rebuild_tensor` for dtypes that have no storage class: the storage holds bytes."""
     if type(dtype) is not dtypes.dtype:
         raise TypeError(f"expected a torch.dtype, got {type(dtype).__name__}")
     array = view_of_storage(storage, dtype, storage_offset, size, stride)

@@ -102,7 +102,7 @@ def synchronize(device: Any = None, /) -> None:
 
 
 def get_device_capability(device: Any = None, /) -> dict[str, Any]:
-    """What the device can compute with."""
+    """The dtypes that the device can compute with."""
     import tapegrad as tg
 
     needed()

@@ -1,4 +1,4 @@
-"""What the losses of other libraries ask about `reduction=`, as PyTorch's numbers."""
+"""`reduction=` as PyTorch's numbers, for libraries that ask for them."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def legacy_get_string(
 def legacy_get_enum(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> int:
-    """Its number."""
+    """The number of the reduction that the older arguments name."""
     return REDUCTIONS.index(from_flags(size_average, reduce, emit_warning))

@@ -1,7 +1,8 @@
-"""What layers compute, as functions."""
+"""The computations of layers, as functions."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import tapegrad as tg
@@ -22,6 +23,15 @@ from ._scaling import ScalingType, SwizzleType  # noqa: F401
 
 # What is not below is published by ops/ as `nn.functional.<name>`.
 __getattr__, __dir__, _published = lazy_space("nn.functional", globals())
+
+
+def _with_grad(name: str, published: Any = __getattr__) -> Any:
+    if name == "grad":  # a module, which imports this one
+        return importlib.import_module(".grad", __package__)
+    return published(name)
+
+
+__getattr__ = _with_grad
 
 __all__ = [
     *_published,
@@ -90,7 +100,7 @@ linear = APIS["nn.functional.linear"].call
 
 
 def _asked(function: Any, input: Any, options: dict[str, Any]) -> Any:
-    """What a mode or the `__torch_function__` of `input` answers, or NotImplemented."""
+    """The answer of a mode or of the `__torch_function__` of `input`, or NotImplemented."""
     if WATCHED and is_watched((input,), {}):
         return ask_watchers(function, (input,), options)
     return ask_foreign(function, (input,), options)

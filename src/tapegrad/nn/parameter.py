@@ -180,6 +180,7 @@ class UninitializedTensorMixin:
     __getitem__ = refused("__getitem__")
     __len__ = refused("__len__")
     detach = refused("detach")
+    is_contiguous = refused("is_contiguous")
     dim = refused("dim")
     numel = refused("numel")
     register_hook = refused("register_hook")

@@ -1,4 +1,4 @@
-"""What libraries register for ONNX when they are imported."""
+"""Functions that libraries call when they are imported, to register translations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `torch.onnx.export` raises."""
+"""Exceptions of `torch.onnx.export`."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class Graph:
     # ------------------------------------------------------------------ tensors
 
     def value(self, t: Any) -> Value:
-        """What a tensor of the recording is in the graph, at this point."""
+        """The graph's value for a tensor of the recording, at this point."""
         key = id(t)
         if key in self.lost:
             raise OnnxExporterError(

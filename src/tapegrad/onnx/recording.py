@@ -155,7 +155,7 @@ def equal_lengths(sizes: tuple[int, ...]) -> dict[str, int]:
 
 
 def record(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Recording, Any]:
-    """What a model does with its arguments, and what it returns."""
+    """Record the ops that a model runs on its arguments, and its results."""
     with no_grad(), Recording() as recording:
         recording.note(*leaves_of((args, kwargs)))
         recording.made.update(recording.known)

@@ -1,4 +1,4 @@
-"""What functions are decorated with that PyTorch's old exporter would call."""
+"""Decorators of functions for PyTorch's old exporter."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def smallest_step(p: Any) -> float:
 
 
 def muon(params: list[Any], states: Any, group: Group, factor: Any) -> list[Any]:
-    """The same for Muon; `factor(shape)` is by how much the learning rate is larger."""
+    """A step of Muon on a GPU; `factor(shape)` multiplies the learning rate."""
     names = ("momentum", "nesterov", "eps", "weight_decay")
     options = [group[name] for name in names]
     coefficients, times = group["ns_coefficients"], group["ns_steps"]

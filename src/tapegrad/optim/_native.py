@@ -284,7 +284,7 @@ def count(params: list[Any], owns: list[State], writes: Writes) -> None:
 def writes_of(
     rule: Fused, update: Update, group: Group, present: list[str], options: list[float], fresh: str
 ) -> Writes:
-    """What the optimizer's own `update` writes with these options: it is tried on one number."""
+    """The state that `update` writes with these options: found by trying it on one number."""
     key = (rule.kernel, fresh, STATE.recording, *[bool(x) for x in options])
     found = KNOWN.get(key)
     if found is None:

@@ -32,7 +32,7 @@ def count_step(own: State, group: Group) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Fused:
-    """What a rule says of itself to the kernel that does it for many parameters.
+    """The description of an update rule for the kernel that runs it for many parameters.
 
     `update` is one step of one parameter, from which the kernels in C and in CUDA are made
     (expressions/updates.py), unless they are written by hand.
@@ -54,7 +54,7 @@ class Fused:
 
     @functools.cached_property
     def numbers(self) -> tuple[str, ...]:
-        """What the kernel calls the numbers that change from step to step, besides `lr`."""
+        """Names in the kernel of the numbers that change with each step, besides `lr`."""
         return ("fresh",) if self.fresh else self.scalars
 
     @functools.cached_property
@@ -83,7 +83,8 @@ def ops_are_watched() -> bool:
 
 
 class Ready:
-    """What stays as it is from step to step of a group: all but the gradients, and some numbers.
+    """The part of a group's launch that stays from step to step: all but gradients and some
+    numbers.
 
     Parameters and states are known by their arrays; if one is another, all is looked at anew.
     """
@@ -318,7 +319,7 @@ def captured(rule: Fused, owns: list[State], values: tuple[float, ...], group: G
 
 
 class Replayed:
-    """What an optimizer does on the host for every replay of a captured step."""
+    """The work of an optimizer on the host for every replay of a captured step."""
 
     def __init__(
         self, counters: Any, rule: Fused, owns: list[State], group: Group, values: Any
@@ -331,7 +332,7 @@ class Replayed:
         self.expected = self.group["lr"], values
 
     def numbers(self) -> tuple[Any, ...]:
-        """What the step is to be done with."""
+        """The learning rate and the other numbers of the next step."""
         return self.group["lr"], self.first or self.rule.values(self.owns[0])
 
     def before_replay(self) -> None:

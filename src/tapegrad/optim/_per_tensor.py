@@ -1,4 +1,4 @@
-"""What the optimizers share that update every parameter by itself, and the checks they make."""
+"""Base of the optimizers that update every parameter by itself, and the checks they make."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class PerTensorOptimizer(Optimizer):
 
     @functools.cached_property
     def _ready(self) -> dict[int, Any]:
-        """What steps on a GPU have found out for the next ones, by group."""
+        """Launches of steps on a GPU, kept for the next steps, by group."""
         return {}
 
     @classmethod
@@ -154,7 +154,7 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule, ready: Any = No
 def update_real(
     name: str, states: Any, group: dict[str, Any], begin: Any, update: Update, on_device: Any
 ) -> None:
-    """The same, plainly, for an optimizer of real parameters; `begin(p, state)` fills the state.
+    """Update real parameters by a plain loop; `begin(p, state)` fills the state.
 
     `on_device(params, states, group)` updates those that kernels of a GPU take, and returns others.
     """
@@ -184,7 +184,7 @@ def from_zeros(rows: dict[str, str], **scalars: float) -> Start:
 
 
 def begun(p: Any, grad: Any, state: State, group: dict[str, Any]) -> tuple[Any, Any, State]:
-    """What an update begins with: real numbers, the gradient's sign, and one more step."""
+    """The beginning of an update: real numbers, the gradient's sign, and one more step."""
     p, grad, state = as_real(p, grad, state)
     state["step"] += 1
     return p, -grad if group["maximize"] else grad, state
@@ -272,7 +272,7 @@ def refuse_sparse(group: dict[str, Any], rule: Rule) -> None:
 
 
 def check_modes(group: dict[str, Any], params: list[Any], rule: Rule) -> None:
-    """What `foreach`, `capturable` and `fused` refuse, before anything is updated."""
+    """Refuse combinations of `foreach`, `capturable` and `fused` before anything is updated."""
     foreach = bool(group["foreach"])
     if foreach and group["differentiable"]:
         raise AssertionError("_foreach ops don't support autograd")

@@ -44,7 +44,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 
 
 def momentum_at(count: float, group: dict[str, Any]) -> Any:
-    """It grows from half of beta1 towards beta1."""
+    """The momentum after `count` steps: it grows from half of beta1 towards beta1."""
     return group["betas"][0] * (1.0 - 0.5 * 0.96 ** (count * group["momentum_decay"]))
 
 

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """What can be watched. CUDA may be asked for; there is nothing to see.
+    """Kinds of events to watch. CUDA may be asked for; there is nothing to see.
 
     >>> torch.profiler.ProfilerActivity.CPU in torch.profiler.supported_activities()
     True
@@ -37,12 +37,12 @@ class ProfilerActivity(Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What a profile can watch here."""
+    """The activities that a profile can watch here."""
     return {ProfilerActivity.CPU}
 
 
 class ProfilerAction(Enum):
-    """What is done in one iteration.
+    """The profiler's action in one iteration.
 
     >>> [action.name for action in torch.profiler.ProfilerAction]
     ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'DEVICE_STOPPED']
@@ -208,13 +208,13 @@ class profile:
         return self.profiler
 
     def events(self) -> EventList:
-        """What was recorded last, one by one."""
+        """The events of the last recording, one by one."""
         return self.recorded().function_events
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, **options: Any
     ) -> EventList:
-        """What was recorded last, one entry per name."""
+        """The events of the last recording, one entry per name."""
         return self.recorded().key_averages(group_by_input_shape)
 
     def add_metadata(self, key: str, value: str) -> None:

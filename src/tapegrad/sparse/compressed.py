@@ -73,7 +73,7 @@ class CompressedTensor(OverEntries):
         return made
 
     def _coordinates(self) -> SparseTensor:
-        """The same matrix in coordinate form, its entries in the order that they have here."""
+        """The matrix in coordinate form, its entries in the order that they have here."""
         versions = self._start._version, self._inner._version
         if not self._known or self._known[0] != versions:
             self._known[:] = versions, *self._new_places()
@@ -171,7 +171,7 @@ class CompressedTensor(OverEntries):
         return self.transpose(0, 1)
 
     def transpose(self, dim0: int, dim1: int) -> CompressedTensor:
-        """The same parts, read the other way."""
+        """The transpose: these parts, with rows read as columns."""
         if dim0 % 2 == dim1 % 2:
             return self
         entries = named(self._entries, "TransposeBackward0")
@@ -242,7 +242,7 @@ def compressed(
 def rebuild(
     start: Any, inner: Any, entries: Any, shape: tuple[int, ...], by_row: bool, requires_grad: bool
 ) -> CompressedTensor:
-    """What unpickling calls."""
+    """Make a tensor from its pickled parts."""
     return compressed(start, inner, entries, shape, by_row).requires_grad_(requires_grad)  # type: ignore[no-any-return]
 
 

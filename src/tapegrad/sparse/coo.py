@@ -86,6 +86,18 @@ class OverEntries(Tensor):
     def cpu(self, *args: Any, **kwargs: Any) -> Any:
         return self
 
+    def register_hook(self, hook: Any) -> Any:
+        """As of any tensor; the gradient of its values comes as a sparse tensor."""
+
+        def with_places(g: Any) -> Any:
+            found = hook(None if g is None else self._with(g))
+            if found is None or found.layout is not self.layout:
+                return found
+            same = found._entries if found._nnz() == self._nnz() else None
+            return found.to_dense().sparse_mask(self.detach())._entries if same is None else same
+
+        return self._entries.register_hook(with_places)
+
     def tolist(self) -> Any:
         raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
 
@@ -206,7 +218,7 @@ class SparseTensor(OverEntries):
         return self._coalesced
 
     def coalesce(self) -> SparseTensor:
-        """The same tensor with sorted places, entries for one place added up."""
+        """The tensor with sorted places, entries for one place added up."""
         if self._coalesced:
             return self
         places, _, group = distinct(self)
@@ -442,7 +454,7 @@ def sparse(places: Any, entries: Any, shape: tuple[int, ...], coalesced: bool) -
 def rebuild(
     places: Any, entries: Any, shape: tuple[int, ...], coalesced: bool, requires_grad: bool
 ) -> SparseTensor:
-    """What unpickling calls."""
+    """Make a tensor from its pickled parts."""
     return sparse(places, entries, shape, coalesced).requires_grad_(requires_grad)
 
 

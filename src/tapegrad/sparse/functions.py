@@ -1,4 +1,4 @@
-"""What can be computed with sparse tensors; `FUNCTIONS` is where dispatch finds it."""
+"""Functions of sparse tensors; dispatch finds them in `FUNCTIONS`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from .history import named
 def at_places(places: Any, entries: Any, shape: tuple[int, ...]) -> SparseTensor:
     """A gradient with `entries` at `places`, which may repeat; it is recorded with the pass."""
     history = named(entries, "SparseCooTensorWithDimsAndTensorsBackward0")
-    return sparse(places.to(tg.int64), history, shape, False)
+    # A copy: the gradient stays what it is when somebody writes into the indices.
+    return sparse(places.to(tg.int64, copy=True), history, shape, False)
 
 
 def accumulate(leaf: Any, g: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a sparse tensor has instead of an array, and the names that PyTorch's nodes have."""
+"""Placeholders that sparse tensors have instead of arrays, and names of PyTorch's nodes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class NamedNode(Node):
 
 
 def named(t: Any, label: str) -> Any:
-    """The same values with a node called `label` as the last step of their history."""
+    """A tensor with these values and a node called `label` as the last step of their history."""
     if not t.requires_grad:
         return t
     if not MODES.records:

@@ -33,7 +33,7 @@ NUMBER_DTYPES = {int: tg.int64, float: tg.float64, complex: tg.complex128}
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller of `assert_close` chose."""
+    """The options of a call of `assert_close`."""
 
     allow_subclasses: bool
     rtol: float | None
@@ -45,7 +45,7 @@ class Options:
     check_stride: bool
 
     def tolerances(self, *dtypes: Any) -> tuple[float, float]:
-        """As given, or the larger ones of the dtypes."""
+        """The tolerances given, or the larger ones of the dtypes."""
         if self.rtol is not None and self.atol is not None:
             return self.rtol, self.atol
         pairs = [TOLERANCES.get(d, (0.0, 0.0)) for d in dtypes]
@@ -182,7 +182,7 @@ def pairs(
 
 
 def check_pair(actual: Any, expected: Any, options: Options, at: tuple[Any, ...]) -> None:
-    """What is refused before any values are compared: kinds, and half of the tolerances."""
+    """Refuse arguments before any values are compared: other kinds, and half of the tolerances."""
     if actual is None or expected is None or (is_boolean(actual) and is_boolean(expected)):
         return
     if not (is_number(actual) and is_number(expected)):

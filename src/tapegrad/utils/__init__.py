@@ -1,4 +1,4 @@
-"""What PyTorch keeps in `torch.utils`."""
+"""The modules and functions of `torch.utils`."""
 
 from __future__ import annotations
 

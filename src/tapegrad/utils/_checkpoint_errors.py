@@ -1,4 +1,4 @@
-"""What CheckpointError says: PyTorch's sentences, then which tensor and which lines of the user's.
+"""Texts of CheckpointError: PyTorch's sentences, then which tensor and which lines of the user's.
 
 Every tensor that a checkpoint saves is noted with the line that saved it and the line that made it;
 of a leaf, its memory. Nothing is put into words unless recomputation comes out different.
@@ -22,7 +22,7 @@ SHOWN = 3  # how many tensors are described
 
 
 class CheckpointError(RuntimeError):
-    """What was computed again is not what was computed first; `diagnosis` has the facts."""
+    """A recomputed value differs from the first one; `diagnosis` has the facts."""
 
     __module__ = "tapegrad.utils.checkpoint"
     diagnosis: dict[str, Any]
@@ -52,7 +52,7 @@ class Seen:
         return None if self.made is None else evidence.place(*self.made)
 
     def name(self) -> str | None:
-        """What the user calls this tensor: a leaf by who holds it, others by the line `h = ...`."""
+        """The user's name for this tensor: a leaf by who holds it, others by the line `h = ...`."""
         leaf = None if self.leaf is None else self.leaf()
         if leaf is not None:
             return evidence.name_of(leaf)

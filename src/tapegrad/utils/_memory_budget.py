@@ -143,7 +143,7 @@ def unpack(saved: Saved) -> Any:
 
 
 def view_of(array: Any, owner: Any) -> Any:
-    """What `seen` needs in order to make `array` from the memory that owns it."""
+    """The arguments with which `seen` makes `array` from the memory that owns it."""
     if array is owner:
         return None
     return array.shape, array.strides, array.dtype, address(array) - address(owner)

@@ -173,7 +173,7 @@ def transform_subclass(
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-    """What a `__torch_dispatch__` returns: arguments that the op writes are returned themselves.
+    """The results of a `__torch_dispatch__`, with arguments that the op writes returned themselves.
 
     The results of views look into the memory of their base by themselves here.
     """

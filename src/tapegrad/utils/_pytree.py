@@ -208,7 +208,7 @@ class TreeSpec:
         return SUPPORTED_NODES[self.type].unflatten_fn(values, self.context)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """What stands in `tree` where this shape has leaves."""
+        """The subtrees of `tree` where this shape has leaves."""
         found: list[Any] = []
         self._collect(tree, found)
         return found

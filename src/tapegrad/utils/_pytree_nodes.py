@@ -1,4 +1,4 @@
-"""What a node of a tree is: the containers that are taken apart, and how. See _pytree.py."""
+"""The containers that count as nodes of a tree, and how they are taken apart. See _pytree.py."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def keystr(kp: KeyPath) -> str:
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """What lies at the end of a way."""
+    """The value at the end of a path of keys."""
     for key in kp:
         obj = key.get(obj)
     return obj

@@ -44,7 +44,7 @@ MISMATCH = (
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a policy answers. PREFER_ leaves the last word to a compiler, which there is none of.
+    """Answers of a policy. PREFER_ leaves the last word to a compiler, which there is none of.
 
     >>> utils.checkpoint.CheckpointPolicy.MUST_SAVE
     <CheckpointPolicy.MUST_SAVE: 0>
@@ -70,7 +70,7 @@ SAVING = frozenset(
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the op and its arguments.
+    """Facts for a policy besides the op and its arguments.
 
     >>> def policy(context, op, *args, **kwargs):
     ...     assert isinstance(context, utils.checkpoint.SelectiveCheckpointContext)

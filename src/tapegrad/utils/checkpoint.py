@@ -221,7 +221,7 @@ _go_on_from.__wrapped__.only_reads = True  # type: ignore[attr-defined]  # what 
 
 
 class _Surroundings:
-    """What a function's result depends on besides its arguments, to be set up once more."""
+    """Modes and random state on which a function's result depends, to be set up once more."""
 
     def __init__(self, preserve_rng_state: bool, args: tuple[Any, ...]) -> None:
         self.autocast = MODES.autocast
@@ -372,7 +372,7 @@ class _Frame:
 
 
 def _current_pass() -> Any:
-    """What recomputed values belong to: the group or the backward pass; else this one look."""
+    """The key for recomputed values: the group or the backward pass; else this one read."""
     group = GraphExecGroup._get_current_group()
     if group is not None:
         return group

@@ -1,4 +1,4 @@
-"""What a report of a problem says about the machine: `python -m tapegrad.utils.collect_env`."""
+"""Facts about the machine for a problem report: `python -m tapegrad.utils.collect_env`."""
 
 from __future__ import annotations
 

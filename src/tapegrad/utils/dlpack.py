@@ -17,7 +17,7 @@ __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
 class DLDeviceType(enum.IntEnum):
-    """What DLPack calls the kinds of devices.
+    """DLPack's numbers for the kinds of devices.
 
     >>> torch.utils.dlpack.DLDeviceType.kDLCPU.value
     1

@@ -1,4 +1,4 @@
-"""What modules and optimizers do with the gradients of their parameters."""
+"""Helpers of modules and optimizers for the gradients of their parameters."""
 
 from __future__ import annotations
 

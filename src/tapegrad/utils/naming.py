@@ -1,4 +1,4 @@
-"""What PyTorch's messages call an object's type."""
+"""Names of types in PyTorch's messages."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def progress(
 
 
 class Progress:
-    """What `progress` makes: iterate over it, or use it in a `with` and call `update`.
+    """The result of `progress`: iterate over it, or use it in a `with` and call `update`.
 
     >>> import io
     >>> list(Progress([1, 2, 3], file=io.StringIO()))
@@ -129,7 +129,7 @@ class Progress:
             self._draw()
 
     def update(self, n: int = 1, *, model: Any = None, **values: Any) -> None:
-        """The same, and the norm of the gradients of `model` (or of an optimizer, or a list).
+        """Show values, and the norm of the gradients of `model` (or of an optimizer, or a list).
 
         Without an iterable this also counts `n` steps.
         """
@@ -271,7 +271,7 @@ class Progress:
             self._drawn = text
 
     def _shown(self) -> str:
-        """What this bar, or one around or inside it, has left in the line."""
+        """The text that this bar, or one around or inside it, has left in the line."""
         return max([self._drawn, *[bar._drawn for bar in active()]], key=columns)
 
     def _wipe(self) -> None:
@@ -370,7 +370,7 @@ def duration(seconds: float) -> str:
 
 
 def quietly(function: Callable[[], T], otherwise: S) -> T | S:
-    """What a function gives, or something else if it fails: a display is never worth an error."""
+    """The result of a function, or a default if it fails: a display is never worth an error."""
     try:
         return function()
     except Exception:

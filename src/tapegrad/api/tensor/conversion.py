@@ -202,7 +202,7 @@ def array_protocol(self: Any, dtype: Any = None, copy: bool | None = None) -> An
 
 
 def array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-    """What a NumPy function of a tensor gives: a tensor again, of bytes for truth values."""
+    """Convert the result of a NumPy function of a tensor to a tensor, of bytes for truth values."""
     array = np.asarray(array)
     dtypes.of(array.dtype)  # refuses objects, dates, long doubles
     return wrap(array.astype(np.uint8) if array.dtype == np.bool_ else array)
@@ -216,7 +216,7 @@ def dlpack(
     dl_device: Any = None,
     copy: bool | None = None,
 ) -> Any:
-    """What `np.from_dlpack(tensor)` asks for: a capsule around the memory."""
+    """`__dlpack__`, which `np.from_dlpack(tensor)` calls: a capsule around the memory."""
     from ...utils import dlpack as protocol
 
     if self.requires_grad:
@@ -255,7 +255,7 @@ def dlpack_device(self: Any) -> Any:
 
 
 def cuda_array_interface(self: Any) -> dict[str, Any]:
-    """What `cupy.asarray(tensor)` and other libraries on the GPU ask for."""
+    """`__cuda_array_interface__`, which `cupy.asarray(tensor)` and other GPU libraries read."""
     if not is_device(self):
         raise AttributeError(
             f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {type_(self)} If CUDA "

@@ -90,7 +90,7 @@ def get_device(input: Any) -> int:
 
 
 def detach(input: Any) -> Any:
-    """The same memory without history.
+    """A tensor with this memory and without history.
 
     >>> x = tensor([2.0], requires_grad=True) * 3
     >>> detach(x)

@@ -1,4 +1,4 @@
-"""What dense tensors answer when they are asked about sparse layouts, and the way into one.
+"""Sparse methods of dense tensors: their answers about layouts, and conversions to sparse ones.
 
 The sparse tensors themselves live in sparse/, which is imported with the first of them.
 """

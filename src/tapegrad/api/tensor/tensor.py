@@ -16,6 +16,7 @@ import numpy as np
 from ... import dtypes, errors
 from ...autograd import api, copies, view_history
 from ...autograd.hooks import HookDict, RemovableHandle, add_hook, hooks_of
+from ...autograd.starts import pass_from, plain_start
 from ...core import array_kind, lazy_conj, python_dispatch, subclass, wrappers
 from ...core.arguments import wrap_dim
 from ...core.base import (
@@ -133,7 +134,7 @@ class Tensor(Operators):
 
     @of_tensors
     def as_subclass(self, cls: type) -> Any:
-        """The same memory and history as a tensor of a subclass.
+        """A tensor of a subclass with this memory and history.
 
         >>> class Metres(Tensor):
         ...     pass
@@ -298,7 +299,7 @@ class Tensor(Operators):
 
     @property
     def data(self) -> Tensor:
-        """The same memory with no history and a version counter of its own.
+        """A tensor with this memory, no history, and a version counter of its own.
 
         >>> w = tensor([1.0, 2.0], requires_grad=True)
         >>> w.data -= 0.5
@@ -325,6 +326,10 @@ class Tensor(Operators):
             python_dispatch.asked_about(self, "data")
         copies.assign_data(self, value)
 
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
     @property
     def _version(self) -> int:
         if STATE.modes_on:
@@ -350,7 +355,9 @@ class Tensor(Operators):
         return 2 if held else 1
 
     def module_load(self, other: Any, assign: bool = False) -> Any:
-        """What load_state_dict takes for this tensor from `other`, where it swaps tensors."""
+        """The tensor that load_state_dict puts in the place of this one, from `other`, where it
+        swaps tensors.
+        """
         if assign:
             return other.detach()
         return self.copy_(other).detach()  # type: ignore[attr-defined]
@@ -394,7 +401,7 @@ class Tensor(Operators):
         return self._cell is not None and self._cell.inference
 
     def detach(self) -> Tensor:
-        """The same memory without history; writes are counted together.
+        """A tensor with this memory and no history; it shares this one's version counter.
 
         >>> x = tensor([1.0], requires_grad=True)
         >>> x.detach().requires_grad
@@ -440,6 +447,8 @@ class Tensor(Operators):
                 "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
                 "function in torch/optim/optimizer.py as the solution."
             )
+        if self._special:
+            dual.forget(self)
         if self._wants_grad:
             self._cut = Cut("detach_")
         if self._node is not None and not self._node._is_leaf:
@@ -482,8 +491,11 @@ class Tensor(Operators):
             )
             return
         if gradient is None and inputs is None and not create_graph:
-            api.backward_plain(self, bool(retain_graph))
-            return
+            start = plain_start(self)
+            if start is not None:
+                run = pass_from([start], bool(retain_graph), False)
+                run.go([start])
+                return
         api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -522,9 +534,23 @@ class Tensor(Operators):
     @property
     def _backward_hooks(self) -> Any:
         node = self._node
-        if node is None or node._hooks is None:
-            return None
-        return node._hooks.tensor.get(self._slot)
+        if node is None:
+            return self.__dict__.get("_hooks_without_history")
+        return None if node._hooks is None else node._hooks.tensor.get(self._slot)
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Any) -> None:
+        if not self.requires_grad:  # nothing calls them
+            self.__dict__["_hooks_without_history"] = hooks
+            return
+        own = hooks_of(self._node or accumulate_node(self)).tensor
+        own.pop(self._slot, None)
+        if hooks is not None:
+            own[self._slot] = hooks
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("Deletion of _backwards_hooks not allowed!")
 
     # ------------------------------------------------------------------ shape and kind
 
@@ -613,7 +639,7 @@ class Tensor(Operators):
 
     @property
     def dtype(self) -> dtypes.dtype:
-        """What its elements are."""
+        """The type of the elements."""
         return dtypes.of(self._array.dtype)
 
     @property
@@ -852,7 +878,9 @@ def same_class(source: TensorBase, array: Any) -> Any:
 
 
 def answered_by_parts(method: Any, *args: Any) -> Any:
-    """What a part of an index, or a value, says that has `__torch_function__` and is no tensor."""
+    """The answer of a part of an index, or of a value, that has `__torch_function__` and is no
+    tensor.
+    """
     from ...overrides import ask_foreign
 
     return ask_foreign(method, args, {})

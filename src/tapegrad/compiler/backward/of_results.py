@@ -19,12 +19,12 @@ import numpy as np
 from ... import errors
 from ...autograd.api import grad
 from ...autograd.function import BackwardFunction
-from ...autograd.leaves import only_follows
 from ...autograd.starts import edge_of
 from ...core.base import Node, TensorBase, next_seq, user_frame, wrap
 from ...core.late_bound import TENSOR
 from ...core.locks import new_rlock
 from ...core.modes import MODES, autocast_set_to, grad_set_to
+from ...core.node import only_follows
 from ...core.python_dispatch import ACTIVE
 from ...core.strides import memory
 from ...ops.draws.generators import default_generator
@@ -39,7 +39,7 @@ from .users_rules import may_act
 TWICE = "torch.compile with aot_autograd does not currently support double backward"
 PERIOD = 4093  # of the numbers in arbitrary gradients; a prime, so that rows differ
 TIMED = 5  # runs with a clock beside them
-BEHIND = "a backward pass goes on behind an argument"
+BEHIND = "a backward pass continues into the history of an argument"
 SERIAL = itertools.count()
 Pattern = tuple[bool, ...]  # which of the results a gradient came for
 
@@ -79,7 +79,7 @@ def standing_for(value: Any, array: Any) -> Any:
 
 @contextlib.contextmanager
 def closed(nodes: list[Node]) -> Iterator[None]:
-    """In a `with` block, backward passes end at these nodes and call no hook of theirs."""
+    """In a `with` block, backward passes end at these nodes and do not call their hooks."""
     before = [(node, node._edges, node._hooks) for node in nodes]
     for node, _, _ in before:
         node._edges, node._hooks = (), None

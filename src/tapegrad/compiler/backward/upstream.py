@@ -123,7 +123,9 @@ class Behind(Node):
         recorder = next((mode for mode in ACTIVE.modes if mode.records_steps), None)
         on_record = record and MODES.grad
         if recorder is not None and on_record:
-            recorder.give_up("a backward pass that is to be differentiated goes on behind it")
+            recorder.give_up(
+                "a backward pass with create_graph=True continues into the history of its arguments"
+            )
         if on_record or recorder is None or recorder.trouble:
             tensors = [None if g is None else g if record else wrap(g) for g in grads]
             found = passed_on(self.values, self.leaves, tensors, True, on_record)
@@ -194,7 +196,7 @@ class BehindStep(Step):
             if not self.keeps_graph:
                 self.values = []
             if [g is not None for g in arrays] != self.pattern:
-                raise RuntimeError("a compiled step cannot go on: other leaves get gradients")
+                raise RuntimeError("a compiled step cannot continue: other leaves get gradients")
             found = [g for g in arrays if g is not None]
         for static, new in zip(self.made, found, strict=True):
             static[...] = new

@@ -80,7 +80,7 @@ class Same:
 
 SAME_AS = "the same tensor as argument"
 OVERLAP = "arguments that overlap"
-ANOTHER = "an object that is another one in each call"
+ANOTHER = "an object that is a new one in each call"
 AS_EQUAL = (bool, int, str, bytes, type(None), device, dtypes.dtype, np.dtype)
 NO_TENSORS: dict[int, Any] = {}
 

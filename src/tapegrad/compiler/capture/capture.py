@@ -299,7 +299,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             return seen.needed.trouble, None  # which says where it may come from
         return recorder.trouble, recorder.where
     if seen.shared:
-        return "an argument shares memory with a tensor that it can reach otherwise", None
+        return "an argument shares memory with a tensor that it reaches in another way", None
     if any([isinstance(step, Decision) for step in recorder.steps]):
         ordered = decided_first(recorder.steps, recorder.is_made)
         if ordered is None:
@@ -332,7 +332,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return "it lets an argument require grad", None
     arrays = [v for _, v in pairs if not is_tensor(v)]
     if any([value is v for *_, value, _ in guards_of(seen) for v in arrays]):
-        return "it finds an argument elsewhere, too", None
+        return "it also reaches an argument in another way (a global, an attribute)", None
     for t, array in recorder.before.met.values():
         if t._array is not array:
             return "it gives a tensor other memory", None
@@ -341,7 +341,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         if g is not None and g._wants_grad and not g._special and recorder.is_made(g._array):
             return "it leaves a gradient that has a history", None
     if has_shared_list(seen):
-        return "it returns a list or dict that somebody else has, too", None
+        return "it returns a list or dict that is also kept elsewhere", None
     unseen = recorder.before.changed_unseen()
     if unseen:
         seen.is_disturbed = True
@@ -366,7 +366,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
 
 
 def kind_of(t: Any) -> str:
-    """What sets a tensor apart from ordinary ones (its class, layout or device), in words."""
+    """The property that makes a tensor special (its class, layout or device), in words."""
     if type(t) is not TENSOR.cls:
         return f"a {type(t).__name__}"
     if lazy_conj.has(t._array):
@@ -472,7 +472,7 @@ def differs_when_replayed(
     forget_memory()
     if len(recording.behind) != len(seen.recorder.behind):
         done.do()
-        return "a replay gave something else than the call itself: what is behind its arguments"
+        return "a replay gave something else than the call itself: the history of its arguments"
     for step, other in zip(recording.behind, seen.recorder.behind, strict=True):
         step.rehearsed = other.was
     try:

@@ -168,7 +168,7 @@ class GuardedReads(Prepared):
         if name in inside:
             self.reads.entry(inside, name, value, f"{owner.__name__.rpartition('.')[2]}.{name}")
         elif not is_ours_by_name(owner.__name__) and not hasattr(type(owner), name):
-            self.give_up(f"it reads {owner.__name__}.{name}, which a function makes up")
+            self.give_up(f"it reads {owner.__name__}.{name}, which a function computes")
         self.name(value, f"{owner.__name__.rpartition('.')[2]}.{name}")
         return value
 
@@ -341,7 +341,7 @@ class GuardedReads(Prepared):
             self.prepare(value)
             is_seen = kind.__flags__ & MADE_BY_PYTHON or is_ours(kind) or isinstance(value, OPAQUE)
             if is_known and not is_seen:
-                self.give_up(f"it reads a {kind.__name__}, of which nothing is known")
+                self.give_up(f"it reads a {kind.__name__}, a class that is not known")
             return
         self.keep.append(value) if is_known else None
         for i, each in enumerate(inner):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...core.base import PACKAGE
+from ...core.late_bound import HOST_KERNELS
 from ..breaks.calls import GENERATED
 from . import vetted
 from .guards import is_library_file
@@ -32,6 +33,8 @@ BUILTIN_TYPES = frozenset(
         *(type({}.items()), type({}.keys()), type({}.values()), zip, map, enumerate, filter),
     )
 )
+# Functions of Python; a public function of ours may have a fast path in C in front of it.
+FUNCTIONS = tuple([f for f in (types.FunctionType, HOST_KERNELS.public_function) if f is not None])
 C_CALLABLES = (
     *(types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType),
     *(types.MethodDescriptorType, types.ClassMethodDescriptorType),

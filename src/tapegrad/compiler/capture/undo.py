@@ -91,6 +91,7 @@ class Snapshots:
         self.met: dict[int, tuple[Any, Any]] = {}  # the tensors, and the arrays that they had
         self.gradients: list[tuple[Any, Earlier]] = []  # of leaves
         self.objects: dict[int, tuple[Any, Any]] = {}
+        self.states: list[tuple[Any, Any]] = []  # the `state` of optimizers, and what was in it
         self.overwritten: set[int] = set()  # ids of owners whose values do not matter
         self.versions: dict[int, tuple[Any, int]] = {}  # by id: version cells, what they counted
         self.random = default_generator.get_state()
@@ -146,6 +147,9 @@ class Snapshots:
         if id(owner) in self.objects:
             return
         self.objects[id(owner)] = (owner, remembered(owner))
+        state = getattr(owner, "state", None)
+        if isinstance(state, dict):
+            self.states.append((state, entries_of(state)))
         for t in tensors_of(owner):
             if not t._special:
                 self.look(t)
@@ -196,6 +200,8 @@ class Snapshots:
             cell.n = n
         for t, earlier in self.gradients:
             t._gradient = earlier.now()
+        for known, entries in self.states:
+            put_back_state(known, entries)
         for _, values in self.objects.values():
             put_back(values)
         default_generator.set_state(self.random)
@@ -302,7 +308,8 @@ class Done:
             return "the version of a tensor"
         for owner, values in self.objects.values():
             mine, others = [v[2] for v in values], [v[2] for v in remembered(owner)]
-            if not all([a is b or a == b for a, b in zip(mine, others, strict=True)]):
+            same = [a is b or a == b for a, b in zip(mine, others, strict=False)]
+            if len(mine) != len(others) or not all(same):
                 return f"the state of {type(owner).__name__}"
         for generator, state in ((default_generator, self.random), *self.generators.items()):
             if not same_bits(state._array, generator.get_state()._array):
@@ -373,6 +380,22 @@ def remembered(owner: Any) -> list[tuple[Any, Any, Any]]:
 def put_back(values: list[tuple[Any, Any, Any]]) -> None:
     for each, key, value in values:
         each[key] = list(value) if type(value) is list else value
+
+
+def entries_of(state: Any) -> list[tuple[Any, Any, Any]]:
+    """(key, value, what is in it if it is a dict) of an optimizer's state."""
+    return [(k, own, dict(own) if isinstance(own, dict) else own) for k, own in state.items()]
+
+
+def put_back_state(state: Any, entries: list[tuple[Any, Any, Any]]) -> None:
+    """Drop what a step has made in the state of an optimizer, such as that of its first step."""
+    if len(state) != len(entries) or any([state.get(k) is not own for k, own, _ in entries]):
+        state.clear()
+        state.update([(k, own) for k, own, _ in entries])
+    for _, own, before in entries:
+        if isinstance(own, dict) and own.keys() != before.keys():
+            own.clear()
+            own.update(before)
 
 
 def tensors_of(owner: Any) -> list[Any]:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ...core.base import PACKAGE, TensorBase, wrap
-from ...core.late_bound import HOST_KERNELS
 from ...nn.modules.module import Module
 from .. import PURE_MARK
 from ..breaks.calls import place_in, users_line
@@ -26,6 +25,7 @@ from .object_kinds import (
     BUILTIN_TYPES,
     C_CALLABLES,
     FRESH,
+    FUNCTIONS,
     OWN,
     PLAIN,
     UNSET,
@@ -46,15 +46,11 @@ class VettedCalls(NoticedStores):
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
         kind = type(function)
-        if kind is types.FunctionType:
+        if kind in FUNCTIONS:
             return self.call_function(function, None, function, args, kwargs)
-        if kind is HOST_KERNELS.public_function:
-            return self.call_function(function.general, None, function, args, kwargs)
         if kind is types.MethodType:
             inner = function.__func__
-            if type(inner) is HOST_KERNELS.public_function:
-                inner = inner.general
-            if type(inner) is types.FunctionType:
+            if type(inner) in FUNCTIONS:
                 return self.call_function(inner, function.__self__, function, args, kwargs)
             if (getattr(function, "__module__", None) or "").startswith("numpy"):
                 return self.call_numpy(function, args, kwargs)
@@ -150,7 +146,7 @@ class VettedCalls(NoticedStores):
     def as_tensor(self, name: str, function: Any, array: Any, *args: Any, **kwargs: Any) -> Any:
         """A tensor of an array that stands for an argument: a copy is made by an op."""
         self.given(args, kwargs)
-        if name == "from_numpy" or not (args or kwargs or name == "tensor"):
+        if name == "from_numpy":
             return function(array, *args, **kwargs)
         t: Any = wrap(array)
         if name != "tensor":
@@ -247,7 +243,7 @@ class VettedCalls(NoticedStores):
             if not isinstance(cls.__new__, types.FunctionType):
                 module = cls.__module__.partition(".")[0]
                 if module not in ("collections", "types", "numpy", "weakref", "functools"):
-                    self.give_up(f"it makes a {cls.__name__}, of which nothing is known")
+                    self.give_up(f"it makes a {cls.__name__}, a class that is not known")
                 return self.mark(made)
         return made
 

@@ -112,7 +112,7 @@ def rows(program: Program, steps: tuple[Step, ...], told: set[int]) -> list[str]
 
 
 class Writer:
-    """Numbers values in the order in which steps meet them."""
+    """Numbers values in the order in which steps use them."""
 
     def __init__(self, names: dict[int, str], made: set[int]) -> None:
         self.names = names  # by id of memory: of what was there before the call
@@ -179,7 +179,7 @@ class Writer:
 
 
 def options(step: Any) -> str:
-    """The numbers that an op is given, behind its name."""
+    """The numbers that an op is given, printed after its name."""
     if not isinstance(step, OpStep):
         return ""
     given = leaves_of((step.arrays, step.attrs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import math
+import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ from ..capture.undo import Reached, same_bits
 from ..plan.early_release import is_large, release
 from ..plan.memory_plan import Plan, gifts, hand_on, movable, owners_of, settle
 from ..plan.native_calls import Segment, in_segments
+from .costs import Costs
 from .guard_table import GuardTable
 from .listing import Packed
 from .rollback import Rollback
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from ..capture.capture import Seen
     from ..run.function import Compiled
 
-TIMED = 4  # replays with a clock beside them
+TIMED = 4  # replays with a clock beside each step
+TO_TIME = 2  # replays, after which ordinary calls are timed: from the 6th call on
 MOVED = "a tensor"
 HISTORY = 5  # where the key of an argument has what is behind it
 GRADIENTS = "what gradients there are before it"
@@ -97,9 +99,7 @@ class Recording:
         self.repeated: dict[int, int] = {}  # places of results that are earlier ones, and of those
         self.spec: Any = None
         self.outside: Outside | None = None  # where results are differentiated later
-        self.seconds = 0.0  # that recording took
-        self.ordinary = 0.0  # seconds of a call that was not compiled
-        self.compared = 0.0  # seconds of the call that confirmed it
+        self.costs = Costs()
         self.first_effect = 0  # the first step that changes what was there before
         self.replays = 0
         self.times: list[float] = []  # of the steps, the least while they were timed
@@ -108,6 +108,7 @@ class Recording:
         self.draws = False  # random numbers
         self.was_confirmed = False  # it has been in use: what differs now was wrong before
         self.next_check: float = 4  # replays, after which a call is compared: that is the 8th
+        self.next_stop: float = TO_TIME  # or after which something else than a replay is due
         self.last_right = 0  # replay that was compared
         self.has_aliases = False  # arguments that are one tensor, or that overlap
         self.numbers: dict[int, Number] = {}  # among the arguments, by their places
@@ -270,16 +271,6 @@ class Recording:
             owners.append(id(a))
         return True
 
-    def calls_until_paid(self) -> float:
-        """After how many calls compiling took less time than calling; 0: that is not known yet."""
-        replay = sum(self.times)
-        if not self.ordinary or not self.compared or not replay:
-            return 0.0
-        if self.ordinary <= replay:
-            return math.inf
-        spent = self.seconds + self.compared - 2 * self.ordinary
-        return max(spent, 0.0) / (self.ordinary - replay) + 3
-
     def reachable_among(self, values: Any) -> list[Any]:
         """Arguments in memory that the function can also reach: nothing may stand for them."""
         found = []
@@ -315,13 +306,22 @@ class Recording:
         return contextlib.nullcontext() if self.outside is None else self.outside.busy
 
     def replay(self, values: list[Any]) -> Any:
+        start = 0.0
+        if self.replays >= self.costs.next_replay:
+            start = time.perf_counter()
+            self.suits(values)  # once more, to be measured: the caller has asked before
+            self.still_holds()
         if self.outside is None:
             self.run(values)
-            return self.answer(None)
-        with self.has_the_memory():
-            call = self.call_with(values, None)
-            self.run(values)
-            return self.answer(call)
+            answer = self.answer(None)
+        else:
+            with self.has_the_memory():
+                call = self.call_with(values, None)
+                self.run(values)
+                answer = self.answer(call)
+        if start:
+            self.costs.note_replay(time.perf_counter() - start, self.replays)
+        return answer
 
     def call_with(self, values: Any, random: Any) -> Call | None:
         """The Call that results keep which are differentiated later."""
@@ -500,7 +500,7 @@ class Result:
 
 
 def twin(cell: Version) -> Version:
-    """A new version cell that goes on counting from where another one is."""
+    """A new version cell that continues from the count of another one."""
     made = Version()
     made.n, made.inference, made.counts = cell.n, cell.inference, cell.counts
     return made

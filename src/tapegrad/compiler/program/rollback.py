@@ -23,6 +23,7 @@ from ..capture.guards import is_kept_apart
 from ..capture.symbolic_floats import OptionStep
 from ..capture.undo import put_back, remembered, tensors_of
 from ..plan.native_calls import Segment, bytes_tape
+from .index_ranges import checked_before
 from .steps import CallStep, GradientStep, OpStep, WholeStep, is_zero_grad
 
 Place = tuple[int, int]  # of a step as it is run: the number of the call, the part of a segment
@@ -134,7 +135,12 @@ class Rollback:
     def __init__(self, steps: list[Any], needed: list[Any], recorder: Any, draws: bool) -> None:
         places = list(placed(steps, needed))
         order = {id(step): i for i, step in enumerate(recorder.steps)}
-        refusing = {order.get(id(step), -1): place for step, place in places if may_refuse(step)}
+        fine = checked_before([step for step, _ in places])
+        refusing = {
+            order.get(id(step), -1): place
+            for step, place in places
+            if may_refuse(step) and id(step) not in fine
+        }
         self.last: Place = max(refusing.values(), default=NOWHERE)
         self.cells: list[Any] = []  # versions
         self.leaves: list[Any] = []  # tensors whose `.grad` is replaced

@@ -533,7 +533,7 @@ class GradientStep(Step):
         return [gradient._array for _, gradient in self.gradients if gradient is not None]
 
     def let_go(self) -> None:
-        """Gradients that somebody keeps get other memory: ours is about to be filled anew.
+        """Give gradients that somebody keeps new memory: this one is about to be overwritten.
 
         Whoever else looks at ours, such as a graph that a gradient was given to, is told by its
         version that it was overwritten.
@@ -568,7 +568,7 @@ class GradientStep(Step):
         return found
 
     def idle(self, filled: Any) -> list[Idle]:
-        """The large gradients that lie in memory which a replay fills."""
+        """The large gradients whose memory a replay overwrites."""
         found = [(t, g, memory(g._array)) for t, g in self.gradients if g is not None]
         return [Idle(t, g, x) for t, g, x in found if id(x) in filled and is_large(x)]
 

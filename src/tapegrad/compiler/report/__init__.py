@@ -1,1 +1,1 @@
-"""What users are told about a compiled function: drawings and explanations."""
+"""Reports about compiled functions for users: drawings and explanations."""

@@ -110,7 +110,7 @@ def summary(compiled: Compiled, recordings: list[Recording]) -> str:
         now = next((r for r in compiled.recordings.values() if r.reason), None)
         if now is not None:
             said = f"in part c{said[1:]}; other calls are not, because of {spell_refusal(now)}"
-        calls = max([r.calls_until_paid() for r in recordings if r.run_steps])
+        calls = max([r.costs.calls_until_paid() for r in recordings if r.run_steps])
         if calls == math.inf:
             return f"{said}; replays are no faster than calls"
         return f"{said}; it pays off after about {calls:.0f} calls" if calls else said
@@ -133,7 +133,7 @@ def is_recorded(function: Any) -> bool:
 
 
 def spell_refusal(recording: Recording) -> str:
-    """The user's line that stands in the way, and why it does; the reason, if no line is known."""
+    """The user's line that prevents compiling, and why; only the reason if no line is known."""
     if recording.where is None:
         return f"this: {recording.reason}"
     where = recording.where
@@ -180,7 +180,8 @@ def spell(recording: Recording) -> list[str]:
     if not recording.run_steps:
         return ["was called once; the next call is recorded"]
     state = f"replayed {recording.replays} times" if recording.confirmed else "not confirmed yet"
-    lines = [f"{state}; recorded in {spell_time(recording.seconds)}, {spell_memory(recording)}"]
+    recorded = f"recorded in {spell_time(recording.costs.recording)}"
+    lines = [f"{state}; {recorded}, {spell_memory(recording)}"]
     lines += spell_steps(recording.run_steps, recording.times)
     for pattern, each in {} if recording.outside is None else recording.outside.passes.items():
         of = "" if all(pattern) else f" of results {[i for i, used in enumerate(pattern) if used]}"

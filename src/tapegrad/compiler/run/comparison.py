@@ -235,7 +235,7 @@ def is_leaf(t: Any) -> bool:
 
 
 def expected_of(result: Any) -> Any:
-    """What a result of a replay is compared by: a fingerprint, which does not keep its memory."""
+    """A fingerprint of a result, to compare a replay with; it does not keep the result's memory."""
     if type(result) is Result:
         return Print(result._array), result._wants_grad, counted(result.cell)
     return now(result)

@@ -50,7 +50,7 @@ from ..capture.guards import Guards
 from ..capture.hooks import HOOKS
 from ..capture.instrumented import instrumented
 from ..plan.memory_plan import sparing_memory
-from ..program.recording import MOVED, NothingDone, Recording
+from ..program.recording import MOVED, TO_TIME, NothingDone, Recording
 from ..program.steps import (
     FillStep,
     GradientStep,
@@ -167,7 +167,7 @@ class Compiled:
             last = self.last
             if last is not None and not kwargs and last.suits(args):
                 changed = last.still_holds()
-                if not changed and last.replays < last.next_check:
+                if not changed and last.replays < last.next_stop:
                     try:
                         return last.replay(args)
                     except NothingDone as error:  # the call itself says what is wrong
@@ -230,10 +230,17 @@ class Compiled:
         if found.run_steps:
             if not found.confirmed or self.checks(found) or self.is_due(found):
                 self.given = args, kwargs
-                with sparing_memory():
-                    answer = self.confirm(found, values, spec)
+                start = time.perf_counter()
+                try:
+                    with sparing_memory():
+                        answer = self.confirm(found, values, spec)
+                finally:
+                    found.costs.note_spent(time.perf_counter() - start)
                 self.given = ((), {})
                 return answer
+            if found.replays >= TO_TIME and not found.costs.is_settled:
+                return self.called_and_timed(found, args, kwargs)
+            found.next_stop = found.next_check if found.replays >= TO_TIME else TO_TIME
             try:
                 self.last = found if spec is None else None
                 return found.replay(values)
@@ -254,12 +261,26 @@ class Compiled:
             try:
                 return self.function(*args, **kwargs)
             finally:
-                found.ordinary = time.perf_counter() - start
+                found.costs.note_ordinary(time.perf_counter() - start, is_first=True)
         self.given = args, kwargs
-        with sparing_memory():
-            answer = self.record(found, values, spec)
+        start = time.perf_counter()
+        try:
+            with sparing_memory():
+                answer = self.record(found, values, spec)
+        finally:
+            found.costs.recording = time.perf_counter() - start
+            found.costs.note_spent(found.costs.recording)
         self.given = ((), {})
         return answer
+
+    def called_and_timed(self, recording: Recording, args: Any, kwargs: Any) -> Any:
+        """Make a call as it is to know what replays save; it counts as one of them."""
+        recording.replays += 1
+        start = time.perf_counter()
+        try:
+            return self.function(*args, **kwargs)
+        finally:
+            recording.costs.note_ordinary(time.perf_counter() - start)
 
     def sees_arrays(self, values: Any) -> bool:
         """Whether NumPy arrays are given, and it would be seen that the function looks at them."""
@@ -381,7 +402,7 @@ class Compiled:
         made = self.recordings[stale.key] = Recording(stale.key, f"a change of {changed}")
         # A parameter that is new to an optimizer has no state yet: a call first that makes it.
         made.calls = 0 if stale.optimizers else 1
-        made.patterns, made.ordinary = stale.patterns, stale.ordinary
+        made.patterns, made.costs = stale.patterns, stale.costs
         if stale.outside is not None:
             made.patterns = stale.patterns | stale.outside.patterns
         self.changes += 1
@@ -466,7 +487,6 @@ class Compiled:
 
     def record(self, recording: Recording, values: Any, spec: Any) -> Any:
         """Record a call, then replay its steps and compare, to see that nothing is missing."""
-        start = time.perf_counter()
         seen = self.watched(recording, values, spec)
         if seen.is_over:
             return seen.given_back(values)
@@ -496,7 +516,6 @@ class Compiled:
                 # The graph behind the results is in memory that the replay has written to.
                 seen.recorder.before.undo(for_good=True)
             return self.refused(recording, wrong, values, spec)
-        recording.seconds = time.perf_counter() - start
         return recording.answer(recording.call_with(values, seen.recorder.before.random))
 
     def is_too_small(self, recording: Recording, seen: Seen) -> bool:
@@ -603,7 +622,6 @@ class Compiled:
         if recording.was_confirmed:
             self.note_verified(recording, seconds)
             return
-        recording.compared = seconds
         before = [float.__pos__(number) for number in recording.numbers.values()]
         recording.confirmed = all(
             [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]

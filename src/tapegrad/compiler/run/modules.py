@@ -10,7 +10,7 @@ OWN = frozenset(("_orig_mod", "forward", "_compiled_call_impl", *vars(Module()))
 
 
 class OptimizedModule(Module):
-    """A module that wraps another one: attributes are looked up and set on that one."""
+    """A module that wraps another: attributes are read from the wrapped module and set on it."""
 
     def __init__(self, module: Module, compiled: Any) -> None:
         super().__init__()

@@ -127,10 +127,23 @@ def made_dual(t: Any, tangent: Any, level: Level) -> Any:
         return mirrored(made_dual(batch.physical, lift(tangent, batch.level), level), batch)
     made = t.view_as(t)
     array = grounded(tangent)[0]._array
-    if array.shape == t._array.shape and array.strides != t._array.strides:
+    if array.shape == t._array.shape and not lies_alike(t, tangent, array):
         tangent = laid_out_as(t._array, (), array.dtype).copy_(tangent)
     attach(made, tangent, level)
     return made
+
+
+def forget(t: Any) -> None:
+    """Take the tangents at all open levels off a tensor."""
+    if dual_of(t) is not None:
+        set_dual(t, None)
+
+
+def lies_alike(t: Any, tangent: Any, array: Any) -> bool:
+    """Whether a tangent can be taken as it is: what a view of `t` sees, a view of it sees too."""
+    if t.is_conj() != tangent.is_conj() or t.is_neg() != tangent.is_neg():
+        return False
+    return bool(array.strides == t._array.strides)
 
 
 def bare(t: Any, level: Level | None = None) -> Any:
@@ -334,9 +347,9 @@ def begin(target: Any, level: Level, tangent: Any) -> None:
     physical, batches = grounded(tangent)
     array = owner._array
     front = len(batches)
-    if physical._array.shape[front:] == array.shape and physical._array.strides[front:] == (
-        array.strides
-    ):
+    shape, strides = physical._array.shape[front:], physical._array.strides[front:]
+    whole = target._array.shape == array.shape and target._array.strides == array.strides
+    if whole and shape == array.shape and strides == array.strides:
         attach(owner, tangent, level)
     else:
         batch_tangent(target, level, batches).copy_(tangent)

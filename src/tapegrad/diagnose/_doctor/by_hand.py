@@ -18,7 +18,7 @@ from .watch import BackwardCall, Listener, place_of_spot
 
 
 class Leaf:
-    """What a leaf and its gradient looked like after the last backward that reached it."""
+    """A leaf and its gradient as they looked after the last backward pass that reached the leaf."""
 
     def __init__(self, p: Any) -> None:
         self.ref = weakref.ref(p)

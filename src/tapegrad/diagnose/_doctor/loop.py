@@ -14,7 +14,7 @@ SURE = 2  # a fault is reported when it happened for the second time
 
 
 class Order:
-    """What happened to the gradients of one optimizer since its last step."""
+    """Records what happened to the gradients of one optimizer since its last step."""
 
     def __init__(self) -> None:
         self.after_step: dict[int, tuple[int, int]] = {}  # fingerprints of the gradients used

@@ -134,7 +134,7 @@ class Losses(Listener):
         self.tell_mixed(shapes[predicts], shapes[1 - predicts], where)
 
     def check_expand(self, node: Any, graph: Walk) -> None:
-        """The same inside mse_loss and its relatives, which broadcast first."""
+        """Report a (N,) against (N, 1) inside mse_loss and its relatives, which broadcast first."""
         shape = shape_of(node)
         wide = wide_shape(node)
         if shape is None or wide is None or not stretched(shape, wide):

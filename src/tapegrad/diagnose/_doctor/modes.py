@@ -240,14 +240,16 @@ def address(t: Any) -> tuple[Any, ...]:
 
 
 def same_input(one: Trial, other: Trial) -> bool:
-    """The same values: of a tensor that has gone since, the address says nothing."""
+    """Whether two trials read the same tensors; False if one of them is gone, since its address may
+    be reused.
+    """
     first = [place for ref, place in one.inputs if ref() is not None]
     second = [place for ref, place in other.inputs if ref() is not None]
     return bool(first) and len(first) == len(one.inputs) and first == second
 
 
 def repeated(row: list[Trial]) -> bool:
-    """The same input each time: dropout is on to see how much the results differ."""
+    """Whether all trials had one input: dropout is on to see how much the results differ."""
     return all(t.again for t in row[1:])
 
 
@@ -261,7 +263,7 @@ def matters(layer: Any) -> bool:
 
 
 def kinds(layers: list[Any]) -> str:
-    """What the mode of these layers does."""
+    """Describes in words how train mode changes these layers."""
     words = []
     on = layers[0].training
     if any(not hasattr(m, "track_running_stats") for m in layers):

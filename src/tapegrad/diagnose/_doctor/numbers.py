@@ -97,7 +97,7 @@ class Numbers(Listener):
         self.danger = [d.told() for d in self.danger if bad and d.bad()]
 
     def about_nan(self, loss: Any, call: BackwardCall) -> tuple[str, Place | None, str]:
-        """What D18 says if a step follows; a GradScaler leaves it out, and others may."""
+        """The finding D18, reported only if a step follows: a GradScaler skips such a step."""
         value = scalar(loss)
         kind = "not finite" if value is None else f"{value}"
         before = self.lines.get(call.where)

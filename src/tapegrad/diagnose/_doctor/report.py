@@ -1,4 +1,4 @@
-"""What the doctor found: findings as data, and the report that prints them."""
+"""The doctor's findings as data, and the report that prints them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Finding:
         return None if self.where is None else evidence.spot(self.where["file"], self.where["line"])
 
     def data(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """This finding as plain data."""
         return {
             "id": self.id,
             "severity": self.severity,

@@ -1,4 +1,4 @@
-"""What a doctor knows about parameters, models and optimizers, without keeping them alive."""
+"""The doctor's records of parameters, models and optimizers; they keep none of them alive."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Patient:
         return [*self.past, *self.parameters.values()]
 
     def name(self, p: Any) -> str:
-        """What to call a parameter."""
+        """The name of a parameter in messages."""
         known = self.known(p)
         return known.name or f"a parameter of shape {known.shape}"
 

@@ -31,7 +31,7 @@ def array_of(t: Any) -> Any:
 
 
 def wide(array: Any) -> Any:
-    """The same numbers in a dtype that all of NumPy and CuPy compute with: bfloat16 is not one."""
+    """An array in a dtype that all of NumPy and CuPy compute with: bfloat16 is not one."""
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
@@ -130,7 +130,7 @@ def reachable() -> Iterator[tuple[str, Any]]:
 
 
 def inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What a variable holds, one level down. Modules keep their insides to themselves."""
+    """The values that a variable holds, one level down; not those of a module."""
     if isinstance(value, (TensorBase, type, str, bytes)) or inspect.ismodule(value):
         return
     if is_array(value):
@@ -160,7 +160,7 @@ def modules_held() -> dict[int, tuple[str, Any]]:
 
 
 def name_of_array(array: Any) -> str | None:
-    """What the user's code calls the tensor with these values; functions first, then globals."""
+    """The user's name for the tensor with these values; functions are searched before globals."""
     found = evidence.name_of(array)
     if found is None:
         held = (n for n, t in reachable() if isinstance(t, TensorBase) and t._array is array)

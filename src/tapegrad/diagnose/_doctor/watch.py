@@ -44,7 +44,7 @@ def place_of_spot(where: Spot) -> Place | None:
 
 
 class Listener:
-    """What happens in a loop; a check overrides what it wants to hear."""
+    """Base class of checks: one method per event of a training loop, overridden where needed."""
 
     def optimizer_made(self, optimizer: Any, where: Spot) -> None:
         """An optimizer was constructed."""
@@ -53,7 +53,7 @@ class Listener:
         """A module is about to run that no other module called."""
 
     def after_forward(self, call: ForwardCall) -> None:
-        """It returned `call.result`."""
+        """A module has returned `call.result`."""
 
     def judged(self, name: str, args: tuple[Any, ...], result: Any) -> None:
         """A loss or a decision (LOSSES, DECISIONS) was computed."""
@@ -65,7 +65,7 @@ class Listener:
         """backward() is about to run."""
 
     def after_backward(self, call: BackwardCall) -> None:
-        """It returned, or raised `call.error`."""
+        """backward() has returned, or raised `call.error`."""
 
     def zero_grad(self, parameters: list[Any], where: Spot) -> None:
         """The gradients of `parameters` have been reset."""
@@ -74,7 +74,7 @@ class Listener:
         """An optimizer is about to step."""
 
     def after_step(self, call: StepCall) -> None:
-        """It has stepped."""
+        """An optimizer has stepped."""
 
     def scheduler_step(self, scheduler: Any, too_early: bool, where: Spot) -> None:
         """A schedule moved on; `too_early`: for the first time, and its optimizer never stepped."""
@@ -107,7 +107,7 @@ class BackwardCall:
 
     @functools.cached_property
     def graph(self) -> Walk:
-        """What is behind the roots, walked through once."""
+        """The graph of the roots, walked once for all checks."""
         return Walk(self.roots)
 
 

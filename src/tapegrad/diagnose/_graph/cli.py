@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...autograd import api
+from ...autograd.starts import TOOLS
 from ...compat import run as runner
 from ...core.base import Node, TensorBase
 from ...core.modes import MODES
@@ -77,10 +78,12 @@ class Watch:
             self.last = taken
 
         api.launch = watched
+        TOOLS.watching += 1
         return self
 
     def __exit__(self, *error: object) -> None:
         api.launch = self.launch
+        TOOLS.watching -= 1
 
 
 class Globals:

@@ -166,7 +166,7 @@ class Collector:
                     self.learn(j, shape, dtype, array)
 
     def infer_shapes(self) -> None:
-        """What a rule does not save may follow from its neighbours: down, up, and down again."""
+        """Find shapes that rules do not save from those of neighbours: down, up, and down again."""
         unknown = self.shapes.count(None) + self.dtypes.count(None)
         for _ in range(4):
             if not unknown:

@@ -75,13 +75,14 @@ def title_of(roots: list[Root], names: Names) -> str:
 def is_pass(frame: FrameType) -> bool:
     """Whether a frame is the outermost of a backward pass."""
     code = frame.f_code
-    home = os.path.join(PACKAGE, "autograd", "api.py")
-    return code.co_filename == home and code.co_name in ("backward", "grad", "backward_plain")
+    homes = ("autograd", "api.py"), ("api", "tensor", "tensor.py")
+    is_home = code.co_filename in [os.path.join(PACKAGE, *parts) for parts in homes]
+    return is_home and code.co_name in ("backward", "grad")
 
 
 def roots_of_pass(frame: FrameType, trace: list[TracebackType]) -> list[Root]:
     held = frame.f_locals
-    tensors: Any = held.get("roots", held.get("root", ()))
+    tensors: Any = held.get("roots", held.get("self", ()))
     given = tensors if isinstance(tensors, tuple) else (tensors,)
     roots: list[Root] = []
     for value in given:
@@ -104,7 +105,8 @@ def failed_node(trace: list[TracebackType], roots: list[Root]) -> Node | None:
         held = tb.tb_frame.f_locals
         if not is_ours(tb.tb_frame):
             continue
-        run = held.get("run", run) if tb.tb_frame.f_code.co_name == "launch" else run
+        if tb.tb_frame.f_code.co_name in ("launch", "backward"):
+            run = held.get("run", run)
         for name in ("node", "self"):
             if run is not None and isinstance(held.get(name), Node):
                 found = held[name]
@@ -128,7 +130,7 @@ def around_inner(collector: Collector, inner: Any) -> int | None:
 def forward_data(
     trace: list[TracebackType], names: Names, title: str, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """What had been computed, and a node for the call that failed."""
+    """Graph data of a forward pass that failed: the nodes so far, and one for the failing call."""
     last = next((tb for tb in reversed(trace) if not is_ours(tb.tb_frame)), None)
     words, tree = ("", None) if last is None else expression(last)
     operands = operands_of(trace, last, tree)

@@ -235,7 +235,7 @@ def times(values: list[int], start: int, period: int) -> int:
 
 
 def label_of(data: dict[str, Any], box: Box) -> tuple[Any, ...]:
-    """What a box is, apart from which of several layers or steps it belongs to."""
+    """The label of a box without the number of its layer or step."""
     first = data["nodes"][box.nodes[0]]
     shape = None if first["shape"] is None else tuple(first["shape"])
     if box.module is not None:

@@ -1,4 +1,4 @@
-"""What things are called: tensors by who holds them, parameters and modules by their path."""
+"""Names for graphs: of tensors by the variables that hold them, of parameters by their path."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ SUFFIXES = (".html", ".svg", ".dot", ".json", ".txt")
 
 
 class Graph:
-    """What `graph` found, as data; every way to look at it is made from that when asked for."""
+    """The result of `graph`, as data; pictures and texts are made from it when asked for."""
 
     def __init__(self, data: dict[str, Any], ids: dict[Node, int] | None = None) -> None:
         self.data = data

@@ -58,7 +58,7 @@ class Shape:
 
 
 class Scene:
-    """What is drawn: boxes after folding, with copies of leaves that are used far apart."""
+    """The boxes to draw: after folding, with copies of leaves that are used far apart."""
 
     def __init__(self, data: dict[str, Any], depth: int | None, fold: bool) -> None:
         self.data = data
@@ -190,7 +190,7 @@ class Scene:
         return list(dict.fromkeys([key for shape in self.shapes for key in self.keys(shape)]))
 
     def words(self, key: str) -> str:
-        """What stands in a frame."""
+        """The caption of a frame."""
         kind, _, name = key.partition(" ")
         if kind == "run":
             return self.runs[int(name)]

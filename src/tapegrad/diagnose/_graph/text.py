@@ -62,7 +62,7 @@ def node_count(data: dict[str, Any]) -> int:
 
 
 def headline(data: dict[str, Any]) -> str:
-    """What is shown, in one line; the error, where one is being shown."""
+    """One line that says what the graph is of, or the error that it shows."""
     nodes = data["nodes"]
     words = [plural(node_count(data), "node")]
     if not data["more"]:

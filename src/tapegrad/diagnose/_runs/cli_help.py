@@ -1,4 +1,6 @@
-"""What ``record``, ``compare`` and ``replay-op`` take; apart, so that help imports little."""
+"""The options of ``record``, ``compare`` and ``replay-op``; in a file apart, so that help imports
+little.
+"""
 
 from __future__ import annotations
 

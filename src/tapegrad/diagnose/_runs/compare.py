@@ -97,7 +97,7 @@ class Cause:
 
 
 class Made:
-    """Who made the values of one run, by hash."""
+    """The ops that made the values of one run, by hash."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[Op, Any]] = {}
@@ -112,7 +112,7 @@ class Made:
 
 
 class Comparison:
-    """What `compare` found."""
+    """The result of `compare`."""
 
     def __init__(self, a: Run, b: Run, tolerance: Tolerance) -> None:
         self.a, self.b = a, b

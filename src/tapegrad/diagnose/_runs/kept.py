@@ -47,7 +47,7 @@ class Kept:
 
 
 def back(value: Any, arrays: dict[str, Any], library: Any) -> Any:
-    """What `Kept.data` wrote, as arguments for a library."""
+    """Read data that `Kept.data` wrote, as arguments for a library."""
     if isinstance(value, list):
         return [back(v, arrays, library) for v in value]
     if not isinstance(value, dict):

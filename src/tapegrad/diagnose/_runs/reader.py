@@ -75,7 +75,7 @@ class Value:
         return int(np.prod(self.shape, dtype=np.int64))
 
     def facts(self) -> dict[str, Any]:
-        """As data, for JSON."""
+        """The fields as data, for JSON."""
         told = dataclasses.asdict(self)
         told["hash"] = f"{self.hash:016x}"
         del told["sketch"]
@@ -98,7 +98,7 @@ class Op:
     random: int | None  # where the random stream is after it
 
     def facts(self) -> dict[str, Any]:
-        """As data, for JSON."""
+        """The fields as data, for JSON."""
         return {
             "step": self.step,
             "phase": self.phase,

@@ -20,7 +20,7 @@ import numpy as np
 
 import tapegrad as tg
 
-from ...autograd import api, engine
+from ...autograd import api, watched
 from ...core.array_kind import host
 from ...core.base import STATE, TensorBase, user_frame
 from ...core.dispatch import apply
@@ -94,7 +94,7 @@ def random_position() -> int:
 
 
 class Names:
-    """What ops of ours are called in PyTorch, and whether they draw random numbers."""
+    """PyTorch's names for our ops, and whether an op draws random numbers."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -533,7 +533,7 @@ def dtype_name(array: Any) -> str:
 
 
 def head(options: dict[str, Any]) -> dict[str, Any]:
-    """What the file says about the run."""
+    """The head of the file: facts about the run."""
     return {
         "library": "tapegrad",
         "version": tg.__version__,
@@ -621,7 +621,7 @@ class record:
             optimizers.register_optimizer_step_pre_hook(recorder.before_step),
             optimizers.register_optimizer_step_post_hook(recorder.after_step),
         ]
-        engine.observers.append(recorder.node_done)
+        watched.observers.append(recorder.node_done)
         OpMode.__enter__(recorder)
         return self
 
@@ -636,7 +636,7 @@ class record:
         self.notes.remove()
         for handle in self.handles:
             handle.remove()
-        engine.observers.remove(recorder.node_done)
+        watched.observers.remove(recorder.node_done)
         recorder.forget()
         told = "finished" if kind is None else f"{kind.__name__}: {error}"
         recorder.stream.close({"end": told, "steps": recorder.step_number})

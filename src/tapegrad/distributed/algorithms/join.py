@@ -14,7 +14,7 @@ __all__ = ["Join", "JoinHook", "Joinable"]
 
 
 class JoinHook:
-    """What a rank does after its own inputs are used up."""
+    """Called on a rank that has used up its inputs while others go on."""
 
     def main_hook(self) -> None:
         """Shadow the collectives of one step of the others."""

@@ -69,11 +69,11 @@ class FileSystemReader(StorageReader):
 
 
 class SavePlanner:
-    """What is written where: each rank its shards, the rest shared among them."""
+    """Decides what each rank writes: its own shards, and a part of everything else."""
 
 
 class LoadPlanner:
-    """What is read: what the state dict asks for."""
+    """Decides what each rank reads: the entries of its state dict."""
 
 
 class DefaultSavePlanner(SavePlanner):

@@ -8,7 +8,9 @@ from typing import Any
 
 
 class ShardingStrategy(enum.Enum):
-    """What is spread: all; all but the parameters between forward and backward; nothing."""
+    """Which tensors are spread over the ranks. FULL_SHARD: all; SHARD_GRAD_OP: not the parameters
+    between forward and backward; NO_SHARD: none.
+    """
 
     FULL_SHARD = enum.auto()
     SHARD_GRAD_OP = enum.auto()
@@ -25,7 +27,7 @@ class BackwardPrefetch(enum.Enum):
 
 
 class StateDictType(enum.Enum):
-    """What state_dict() gives."""
+    """The form of the tensors that state_dict() returns."""
 
     FULL_STATE_DICT = enum.auto()
     LOCAL_STATE_DICT = enum.auto()
@@ -103,7 +105,7 @@ class ShardedOptimStateDictConfig(OptimStateDictConfig):
 
 @dataclasses.dataclass
 class StateDictSettings:
-    """What state_dict() gives, and how."""
+    """The type and options of the dicts that state_dict() returns."""
 
     state_dict_type: StateDictType
     state_dict_config: StateDictConfig
@@ -111,7 +113,7 @@ class StateDictSettings:
 
 
 class OptimStateKeyType(enum.Enum):
-    """What the states of an optimizer are named by."""
+    """How the states of an optimizer are keyed: by names or by numbers of parameters."""
 
     PARAM_NAME = enum.auto()
     PARAM_ID = enum.auto()

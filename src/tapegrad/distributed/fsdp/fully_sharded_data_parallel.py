@@ -407,7 +407,7 @@ class FullyShardedDataParallel(Module):
         state_dict_config: StateDictConfig | None = None,
         optim_state_dict_config: OptimStateDictConfig | None = None,
     ) -> StateDictSettings:
-        """What state_dict() and optim_state_dict() give from now on; what they gave before."""
+        """Set the form of state_dict() and optim_state_dict(); returns the settings before."""
         before = FullyShardedDataParallel.get_state_dict_type(module)
         config = state_dict_config or StateDictConfig()
         optim_config = optim_state_dict_config or OptimStateDictConfig(config.offload_to_cpu)
@@ -418,7 +418,7 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def get_state_dict_type(module: Any) -> StateDictSettings:
-        """What state_dict() and optim_state_dict() give."""
+        """The settings of state_dict() and optim_state_dict()."""
         units = FullyShardedDataParallel.fsdp_modules(module)
         return units[0]._settings  # type: ignore[no-any-return]
 
@@ -460,7 +460,7 @@ class FullyShardedDataParallel(Module):
         load_directly: bool = False,
         group: Any = None,
     ) -> dict[str, Any]:
-        """The same the other way round, for `optim.load_state_dict`."""
+        """Convert the result of `optim_state_dict` back, for `optim.load_state_dict`."""
         made = optim_state.to_load(model, optim, optim_state_dict)
         if load_directly:
             optim.load_state_dict(made)

@@ -62,7 +62,9 @@ def get(model: Any, optim: Any, kind: StateDictType) -> dict[str, Any]:
 
 
 def to_load(model: Any, optim: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """What `optim.load_state_dict` takes: this rank's parts, of whole tensors or of parts."""
+    """The argument for `optim.load_state_dict`: this rank's parts, cut from whole tensors or taken
+    from parts.
+    """
     places = [p for group in optim.param_groups for p in group["params"]]
     state: dict[int, dict[str, Any]] = {}
     for unit, names in named(model):

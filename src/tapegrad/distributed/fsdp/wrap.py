@@ -73,7 +73,7 @@ class CustomPolicy:
 
 
 class Wrapping:
-    """What `enable_wrap` says: the class and the arguments of units."""
+    """The class and the arguments of units, as `enable_wrap` sets them."""
 
     cls: Any = None
     options: dict[str, Any] = {}

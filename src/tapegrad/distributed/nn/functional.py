@@ -188,7 +188,9 @@ def all_gather(tensor: Any, group: Any = None) -> Any:
 
 
 def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: Any = None) -> Any:
-    """What each rank sent to this one; the list of outputs says their shapes."""
+    """Exchange one tensor with each rank and return those that came; the list of outputs has their
+    shapes.
+    """
     shapes = [tuple(t.shape) for t in output_tensor_list]
     return _AllToAll.apply(group or default_group(), shapes, *input_tensor_list)
 

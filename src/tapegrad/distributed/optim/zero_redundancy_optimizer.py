@@ -111,7 +111,9 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return {id(p): i for i, p in enumerate(every)}
 
     def state_dict(self) -> dict[str, Any]:
-        """As the optimizer of one process has it; after consolidate_state_dict on this rank."""
+        """The state that the optimizer of one process would have; after consolidate_state_dict on
+        this rank.
+        """
         if not self._all_states:
             raise RuntimeError(
                 "Optimizer state has not been consolidated on this rank. "

@@ -127,7 +127,7 @@ def c(
 
 
 def given(step: Any) -> tuple[str, Callable[..., Any]]:
-    """What the file is of, in words, and the function to be recorded."""
+    """A description of the file's program, and the function to be recorded."""
     if isinstance(step, Compiled):
         return step.__name__, step.function
     if isinstance(step, Module):

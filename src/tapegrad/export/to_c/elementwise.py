@@ -15,7 +15,7 @@ BLOCK = 256  # elements that are made before they are added up: sums.c
 
 
 class NoPrinter(Exception):
-    """What cannot be printed, in words."""
+    """An expression cannot be printed; the text names it."""
 
 
 # By primitive: {T} is the type, {f} the suffix of the C library's functions, {r} that of ours.

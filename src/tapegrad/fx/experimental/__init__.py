@@ -1,1 +1,1 @@
-"""What libraries ask of PyTorch's tracers of ops and sizes."""
+"""Names of PyTorch's tracers of ops and sizes that libraries ask for."""

@@ -74,14 +74,14 @@ class OpTracer(TorchDispatchMode):
         return node
 
     def find(self, tensor: Any) -> Node | None:
-        """Its node. Autograd makes other tensors of the same array, as for what it saves."""
+        """The node of a tensor. Autograd makes other tensors of one array, as for saved values."""
         node = self.nodes.get(id(tensor))
         if node is None and tensor._special == ORDINARY:
             node = self.nodes.get(id(tensor._array))
         return node
 
     def node_of(self, value: Any) -> Any:
-        """What a value is in the graph; a tensor that nothing made is a constant."""
+        """The graph's node for a value; a tensor that nothing made is a constant."""
         if not isinstance(value, Tensor):
             return value
         node = self.find(value)
@@ -147,7 +147,7 @@ class OpTracer(TorchDispatchMode):
 
 
 def without_values(tensor: Any) -> Any:
-    """What a tensor is like."""
+    """A tensor on the meta device with the shape, strides and dtype of `tensor`."""
     if not isinstance(tensor, Tensor):
         return tensor
     with tg.no_grad():
@@ -204,5 +204,5 @@ def argument_names(f: Any, args: tuple[Any, ...], count: int) -> list[str]:
 
 
 def get_proxy_mode() -> Any:
-    """What traces ops at the moment: nothing that can be asked."""
+    """The mode that traces ops at the moment: none that can be asked."""
     return None

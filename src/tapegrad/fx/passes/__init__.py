@@ -1,1 +1,1 @@
-"""What is done with whole graphs."""
+"""Passes over whole graphs."""

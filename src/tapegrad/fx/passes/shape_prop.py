@@ -13,7 +13,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """What a tensor is like, without its values."""
+    """Shape, dtype, strides and layout of a tensor, without its values."""
 
     shape: Any
     dtype: Any

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...autograd.order import Order
+from ...autograd.engine import Pending
 from ...core.base import STATE, Node
 from ...core.devices import DEVICE
 from ...core.node import OpNode
@@ -33,7 +33,9 @@ class LinearGradients:
         self.weight: Passing | None = None
 
 
-def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | None:
+def linear_gradients(
+    all_pending: dict[Node, Pending], node: Node, total: Any
+) -> LinearGradients | None:
     """All gradients of the layer whose last node is `node`; None: its nodes have to run."""
     product_node, flat, turned_node = node._chain
     last: Any = node
@@ -47,7 +49,7 @@ def linear_gradients(order: Order, node: Node, total: Any) -> LinearGradients | 
         return None
     for inner in (product_node, flat, turned_node):
         if inner is not None:
-            waiting = order.pending[inner]
+            waiting = all_pending[inner]
             if inner._hooks is not None or inner._packed or waiting.total is not None:
                 return None
             if waiting.waiting != 1:

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _get_tracing_state() -> Any:
-    """What `torch.jit._get_trace_graph` is recording at the moment; None outside of it."""
+    """The recording of `torch.jit._get_trace_graph`; None outside of it."""
     graphs = sys.modules.get(f"{__name__}.script_graphs")
     running = [] if graphs is None else graphs.RUNNING
     return running[-1] if running else None
@@ -168,6 +168,8 @@ _ELSEWHERE = {
     "_TensorBase": ("core.base", "TensorBase"),
     "_autograd": ("autograd.c_names", "_autograd"),
     "_current_autograd_node": ("autograd.variable", "current_node"),
+    "_current_graph_task_execution_order": ("autograd.variable", "_execution_order"),
+    "_will_engine_execute_node": ("autograd.variable", "_will_engine_execute_node"),
     "_current_graph_task_id": ("autograd.variable", "current_pass"),
     "_functions": ("autograd.c_names", "_functions"),
     "_is_fwd_grad_enabled": ("autograd.forward_ad", "_is_fwd_grad_enabled"),

@@ -1,4 +1,4 @@
-"""What libraries ask about tensors inside `vmap`."""
+"""Questions of libraries about tensors inside `vmap`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from tapegrad.nn import functional
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
-    """What the arguments of `Tensor.to` mean: device, dtype, non_blocking, memory format.
+    """Parse the arguments of `Tensor.to`: device, dtype, non_blocking, memory format.
 
     >>> torch._C._nn._parse_to("cpu", torch.float64)
     (device(type='cpu'), torch.float64, False, None)

@@ -34,7 +34,7 @@ class Type:
 
 
 class Value:
-    """What flows from node to node."""
+    """A value between nodes of a graph."""
 
     def __init__(self, number: int, value: Any, node: Any = None) -> None:
         self.number, self.held, self.maker = number, value, node
@@ -153,7 +153,7 @@ class Recorder(TorchDispatchMode):
         self.kept: list[Any] = []  # ids stay unique while the tensors live
 
     def push_scope(self, name: str) -> None:
-        """What follows is done by a part of the program: hooks of libraries say which."""
+        """Name the part of the program that the next nodes belong to; libraries call it."""
         self.scopes.append(f"{self.scopes[-1]}/{name}" if self.scopes else name)
 
     def pop_scope(self) -> None:

@@ -1,4 +1,4 @@
-"""What libraries ask PyTorch's tracer: is it running? No. Its marks are identities.
+"""Questions of libraries about PyTorch's tracer: it never runs. Its marks are identities.
 
 Compiling is `torch.compile` (docs/compile.md), which records ops and needs none of this.
 """
@@ -35,7 +35,7 @@ _SUBMODULES = frozenset(("config", "eval_frame", "exc", "external_utils", "utils
 
 
 class OptimizedModule(Module):
-    """What PyTorch's compile makes of a module; there for isinstance checks."""
+    """The class of PyTorch's compiled modules; there for isinstance checks."""
 
     _orig_mod: Module
 

@@ -1,4 +1,4 @@
-"""What libraries ask while PyTorch traces them."""
+"""Questions of libraries that PyTorch traces: nothing is traced here."""
 
 from . import is_compiling
 

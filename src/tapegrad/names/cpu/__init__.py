@@ -1,4 +1,4 @@
-"""What `torch.cuda` says about GPUs, said about the CPU: there is one, and it is always ready."""
+"""The functions of `torch.cuda` for the CPU: there is one, and it is always ready."""
 
 from __future__ import annotations
 
@@ -124,5 +124,5 @@ def current_device() -> str:
 
 
 def get_capabilities() -> Mapping[str, Any]:
-    """What is known about the processor."""
+    """Capabilities of the processor."""
     return MappingProxyType({"architecture": platform.machine()})

@@ -69,11 +69,11 @@ class ScriptModule(Module):
 
 
 class RecursiveScriptModule(ScriptModule):
-    """What PyTorch makes of a module; there for isinstance checks."""
+    """The class of PyTorch's scripted modules; there for isinstance checks."""
 
 
 class ScriptFunction:
-    """What PyTorch makes of a function; there for isinstance checks.
+    """The class of PyTorch's scripted functions; there for isinstance checks.
 
     >>> isinstance(torch.exp, torch.ScriptFunction)
     False
@@ -269,3 +269,6 @@ def wait(future: Future[Any]) -> Any:
     """
     warn_deprecated("wait", "use `torch.compile` instead")
     return future.wait()
+
+
+_fork, _wait = fork, wait

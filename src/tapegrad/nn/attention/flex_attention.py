@@ -31,7 +31,7 @@ Mod = Callable[..., Any]
 
 
 class AuxRequest(NamedTuple):
-    """What else `flex_attention` should return.
+    """Names further results that `flex_attention` should return.
 
     >>> torch.nn.attention.flex_attention.AuxRequest(lse=True).lse
     True
@@ -42,7 +42,7 @@ class AuxRequest(NamedTuple):
 
 
 class AuxOutput(NamedTuple):
-    """What else it returned.
+    """The further results of `flex_attention`.
 
     >>> torch.nn.attention.flex_attention.AuxOutput(lse=ones(2)).lse
     tensor([1., 1.])
@@ -216,7 +216,7 @@ class BlockMask:
         return 100 * (1 - seen * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1] / self.numel())
 
     def to(self, device: Any) -> BlockMask:
-        """The same on another device."""
+        """A copy on another device."""
         held = (self.kv_num_blocks, self.kv_indices, self.full_kv_num_blocks, self.full_kv_indices)
         moved = [None if t is None else t.to(device) for t in held]
         return BlockMask(self.seq_lengths, *moved, self.BLOCK_SIZE, self.mask_mod)

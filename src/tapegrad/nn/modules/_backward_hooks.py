@@ -61,7 +61,7 @@ class BackwardHook:
         return args
 
     def setup_outputs(self, result: Any) -> Any:
-        """What forward returned, passed through the outer identity."""
+        """Pass the results of forward through the outer identity."""
         single = not isinstance(result, tuple)
         results, indices, node = wrap_tensors((result,) if single else result)
         if node is not None:
@@ -116,7 +116,7 @@ class BackwardHook:
 
 
 def as_many(answer: Any, size: int, hook: str, gradients: str) -> Any:
-    """What a hook gave in the place of the gradients: anything with that many items."""
+    """Check that a hook returned as many gradients as it was given, in a tuple or alone."""
     if len(answer) != size:
         raise RuntimeError(
             f"{hook} returned an invalid number of {gradients}, got {len(answer)}, but expected "

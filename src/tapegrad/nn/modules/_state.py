@@ -25,7 +25,7 @@ class _IncompatibleKeys(
         [("missing_keys", list), ("unexpected_keys", list)],
     )
 ):
-    """What `load_state_dict` could not match."""
+    """The names that `load_state_dict` could not match."""
 
     __slots__ = ()
 
@@ -51,7 +51,8 @@ class StateMethods:
     _load_state_dict_post_hooks: OrderedDict[int, Hook]
 
     def get_extra_state(self) -> Any:
-        """What else `state_dict` should hold for this module; override together with the setter.
+        """Further data that `state_dict` should hold for this module; override together with the
+        setter.
 
         >>> class Counter(nn.Module):
         ...     def __init__(self):

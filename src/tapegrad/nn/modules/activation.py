@@ -47,7 +47,7 @@ __all__ = [
 
 
 class _Inplace(Module):
-    """What layers share that can write over their input and have no other setting."""
+    """Base of layers that can write over their input and have no other option."""
 
     __constants__ = ["inplace"]
     inplace: bool
@@ -366,7 +366,7 @@ class Tanh(Module):
 
 
 class _QuietlyInplace(_Inplace):
-    """The same without a word in the repr."""
+    """Base of layers that can write over their input; the repr does not say so."""
 
     def extra_repr(self) -> str:
         return ""
@@ -538,7 +538,7 @@ class Softsign(Module):
 
 
 class _Shrink(Module):
-    """What is smaller than `lambd` becomes zero."""
+    """Base of the layers that set values below `lambd` to zero."""
 
     __constants__ = ["lambd"]
     lambd: float
@@ -588,7 +588,7 @@ class Tanhshrink(Module):
 
 
 class _Softmax(Module):
-    """What the softmax layers share: the dimension."""
+    """Base of the softmax layers: holds the dimension."""
 
     __constants__ = ["dim"]
     dim: int | None

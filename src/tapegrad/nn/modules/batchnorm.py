@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """What batch and instance normalization share: scale, shift and running statistics."""
+    """Base of batch and instance normalization: scale, shift and running statistics."""
 
     _version = 2
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]

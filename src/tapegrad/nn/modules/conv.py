@@ -36,7 +36,7 @@ PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}
 
 
 class _ConvNd(Module):
-    """What all convolutions share: the numbers, the parameters, the repr."""
+    """Base of all convolutions: sizes, parameters and repr."""
 
     __constants__ = [
         "stride",
@@ -335,7 +335,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share: only zero padding, and a choice of output size."""
+    """Base of transposed convolutions: only zero padding, and a choice of output size."""
 
     def __init__(
         self,

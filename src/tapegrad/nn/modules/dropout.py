@@ -18,7 +18,7 @@ __all__ = [
 
 
 class _DropoutNd(Module):
-    """What the dropout layers share: the probability."""
+    """Base of the dropout layers: holds the probability."""
 
     __constants__ = ["p", "inplace"]
     p: float

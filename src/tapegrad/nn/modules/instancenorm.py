@@ -19,7 +19,9 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """What the three sizes share. Inputs may come without a batch dimension."""
+    """Base of instance normalization in 1, 2 and 3 dimensions. Inputs may come without a batch
+    dimension.
+    """
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class _Loss(Module):
-    """What losses share: how the elements are reduced."""
+    """Base of losses: holds how the elements are reduced."""
 
     reduction: str
 

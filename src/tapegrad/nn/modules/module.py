@@ -222,7 +222,7 @@ class Module(HookMethods, StateMethods, ConversionMethods):
         self._modules[name] = announced(GLOBAL.module_registration, self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """The same as `add_module`.
+        """Add a child module under a name, as `add_module` does.
 
         >>> model = nn.Module()
         >>> model.register_module("head", nn.Linear(2, 1))
@@ -585,7 +585,7 @@ class Module(HookMethods, StateMethods, ConversionMethods):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses of the repr; subclasses override it.
+        """The text in the parentheses of the repr; subclasses override it.
 
         >>> class Scale(nn.Module):
         ...     def extra_repr(self):

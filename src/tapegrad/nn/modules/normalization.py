@@ -19,7 +19,7 @@ _shape_t: TypeAlias = int | list[int] | tg.Size  # the name by which others impo
 
 
 class _ResponseNorm(Module):
-    """What both share: how many channels count, and how they do."""
+    """Base of the two response norms: how many channels count, and with which weights."""
 
     size: int
     alpha: float
@@ -72,7 +72,7 @@ def shape_of(normalized_shape: Any) -> tuple[int, ...]:
 
 
 class _Affine(Module):
-    """What is standardized may be scaled and shifted afterwards."""
+    """Base of norms whose results may be scaled and shifted afterwards."""
 
     weight: Parameter
     bias: Parameter | None

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class _PadNd(Module):
-    """What all but the constant pads share: the widths, left and right, the last dimension first.
+    """Base of the pads: widths, left and right, the last dimension first.
 
     Each kind sets the mode, each size how many dimensions are padded.
     """
@@ -102,7 +102,7 @@ class CircularPad3d(_CircularPadNd):
 
 
 class _ConstantPadNd(Module):
-    """What the constant pads share: the value."""
+    """Base of the constant pads: holds the value."""
 
     __constants__ = ["padding", "value"]
     padding: tuple[int, ...]

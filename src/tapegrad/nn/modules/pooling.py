@@ -41,7 +41,7 @@ def options(module: Any, names: list[str]) -> dict[str, Any]:
 
 
 class _MaxPoolNd(Module):
-    """What the max pools share; they differ in the function that `forward` calls."""
+    """Base of the max pools; they differ in the function that `forward` calls."""
 
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
     return_indices: bool
@@ -141,7 +141,7 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
-    """What the unpools share: sizes as tuples."""
+    """Base of the unpools: sizes as tuples."""
 
     kernel_size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -214,7 +214,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _AvgPoolNd(Module):
-    """What the average pools share: the repr."""
+    """Base of the average pools: the repr."""
 
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
     kernel_size: Any
@@ -351,7 +351,7 @@ class AvgPool3d(_AvgPoolWithDivisor):
 
 
 class _FractionalMaxPoolNd(Module):
-    """What the two fractional pools share: either a size or a ratio."""
+    """Base of the two fractional pools: either a size or a ratio."""
 
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     _spatial_dims: int
@@ -422,7 +422,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
 
 class _LPPoolNd(Module):
-    """What the power pools share."""
+    """Base of the power-average pools."""
 
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     norm_type: float
@@ -487,7 +487,7 @@ class LPPool3d(_LPPoolNd):
 
 
 class _AdaptiveMaxPoolNd(Module):
-    """What the adaptive max pools share."""
+    """Base of the adaptive max pools."""
 
     __constants__ = ["output_size", "return_indices"]
     return_indices: bool
@@ -543,7 +543,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _AdaptiveAvgPoolNd(Module):
-    """What the adaptive average pools share."""
+    """Base of the adaptive average pools."""
 
     __constants__ = ["output_size"]
 

@@ -35,7 +35,7 @@ def apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: the parameters of all layers and directions, and checks.
+    """Base of RNN, LSTM and GRU: the parameters of all layers and directions, and checks.
 
     >>> layer = nn.RNNBase("GRU", input_size=2, hidden_size=3)
     >>> layer.weight_ih_l0.shape, isinstance(nn.GRU(2, 3), nn.RNNBase)
@@ -489,7 +489,7 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: their parameters.
+    """Base of the recurrent cells: holds their parameters.
 
     >>> isinstance(nn.LSTMCell(2, 3), nn.RNNCellBase)
     True

@@ -15,7 +15,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
-    """What both share: the table, and one row that may stand for padding."""
+    """Base of both embeddings: the table, and one row that may stand for padding."""
 
     num_embeddings: int
     embedding_dim: int
@@ -38,7 +38,7 @@ class _Table(Module):
         self.weight = Parameter(given, requires_grad=not freeze)
 
     def _norm_parts(self) -> list[str]:
-        """What `extra_repr` says of the norm of rows and of the gradient."""
+        """The parts of `extra_repr` about the norm of rows and about the gradient."""
         parts = []
         if self.max_norm is not None:
             parts.append(f"max_norm={self.max_norm}")

@@ -48,7 +48,7 @@ def reduce_add(inputs: Sequence[Any], destination: Any = None) -> Any:
 def reduce_add_coalesced(
     inputs: Sequence[Sequence[Any]], destination: Any = None, buffer_size: int = 10485760
 ) -> tuple[Any, ...]:
-    """The same for several tensors of each device."""
+    """Sum several tensors of each device over the devices."""
     return tuple([reduce_add(each, destination) for each in zip(*inputs, strict=True)])
 
 

@@ -324,7 +324,7 @@ class Sink(Function):
 
 
 def through_sink(output: Any) -> Any:
-    """So that all parameters that were used for outputs get gradients, as DDP expects."""
+    """Give all parameters that were used for outputs gradients, as DDP expects."""
     leaves, spec = pytree.tree_flatten(output)
     places = [i for i, t in enumerate(leaves) if isinstance(t, tg.Tensor) and t.grad_fn is not None]
     if len(places) < 2:
@@ -335,7 +335,7 @@ def through_sink(output: Any) -> Any:
 
 
 class _DDPJoinHook(JoinHook):
-    """What a rank without inputs does while others have some."""
+    """Shadows the collectives of ranks that still have inputs, on a rank that has none left."""
 
     def __init__(self, ddp: DistributedDataParallel) -> None:
         self.ddp = ddp

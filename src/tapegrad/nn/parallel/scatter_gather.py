@@ -49,7 +49,7 @@ def scatter_each(values: Any, target_gpus: Sequence[Any], dim: int) -> list[list
 def scatter_kwargs(
     inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, target_gpus: Sequence[Any], dim: int = 0
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
-    """The same for the arguments of a call; as many of one kind as of the other."""
+    """Spread positional and keyword arguments of a call over devices; as many tuples as dicts."""
     places = scatter(inputs, target_gpus, dim) if inputs else []
     names = scatter(kwargs, target_gpus, dim) if kwargs else []
     count = max(len(places), len(names))

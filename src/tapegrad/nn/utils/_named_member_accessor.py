@@ -44,7 +44,7 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
 
 
 class NamedMemberAccessor:
-    """What a module holds, by dotted names."""
+    """Gets and sets parameters, buffers and children of a module by dotted names."""
 
     def __init__(self, module: Module) -> None:
         self.module = module

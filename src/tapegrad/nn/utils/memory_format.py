@@ -27,7 +27,7 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """The same for 3-d convolutions.
+    """Convert the weights of 3-d convolutions to a memory format.
 
     >>> model = nn.Conv3d(2, 4, 3)
     >>> model = nn.utils.convert_conv3d_weight_memory_format(model, torch.channels_last_3d)

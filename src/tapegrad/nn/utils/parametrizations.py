@@ -92,7 +92,9 @@ class _Orthogonal(Module):
 
     @tg.no_grad()
     def right_inverse(self, Q: Any) -> Any:  # noqa: N803
-        """What gives Q; with a base, Q becomes the base and the parameter starts anew."""
+        """The parameter for a given Q; with a base, Q becomes the base and the parameter starts
+        anew.
+        """
         if Q.shape != self.shape:
             raise ValueError(
                 f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of "

@@ -8,7 +8,7 @@ import tapegrad as tg
 
 from .. import functional as F
 from ..modules.module import Module
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 
 __all__ = [
     "SpectralNorm",
@@ -98,6 +98,11 @@ class SpectralNorm:
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make "
+                "sure to run the dummy forward before applying spectral normalization"
+            )
         with tg.no_grad():
             height, width = fn.reshape_weight_to_matrix(weight).size()
             u = F.normalize(weight.new_empty(height).normal_(0, 1), dim=0, eps=eps)

@@ -192,7 +192,7 @@ def is_number(value: Any) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """What PyTorch's messages call the kind of a value."""
+    """The kind of a value, as PyTorch's messages call it."""
     kind = type(value)
     return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 

@@ -36,6 +36,7 @@ private op without a name in PyTorch are refused when the block is read.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -260,7 +261,9 @@ def with_long(forward: Callable[..., Any], positions: tuple[int, ...]) -> Callab
 
 def parameter_names(function: Any) -> tuple[str, ...]:
     """The parameters of a plain function; `inspect` would take most of the time of an import."""
-    code = getattr(function, "__wrapped__", function).__code__
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    if code is None:  # of a compiled module
+        return tuple(inspect.signature(function).parameters)
     names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return names
 

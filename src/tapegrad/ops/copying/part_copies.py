@@ -209,7 +209,9 @@ class UnbindCopy(PiecesOp):
 
 
 class SharedPieces(PiecesOp):
-    """The same memory, but the tape does not know: writing into it is at one's own risk."""
+    """Parts of a tensor that share its memory without being views to autograd: nothing notices
+    writes into them.
+    """
 
     def fwd(xp, input, sizes, dim):
         return pieces(xp, xp.asarray(input), sizes, dim)

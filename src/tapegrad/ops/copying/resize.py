@@ -188,6 +188,8 @@ def look_at(
         node = lay_out(SetSource, origins, (), (), mask, (array,))
     input._array = with_bits_of(input._array, array)
     input._view_of = None
+    if node is None and input._node is not None and input._node._is_leaf:
+        input._node = None  # what was recorded before is not the history of these values
     if node is not None:
         input._node, input._slot, input._wants_grad = node, 0, True
     bump(input, "set_")

@@ -27,13 +27,13 @@ from ..shape.views import as_int, as_ints, full_shape
 
 
 class CopyOp(Linear):
-    """What the view of that name shows, copied."""
+    """Base of ops that return a copy of the view of that name."""
 
     method = False
 
 
 def looked(xp: Any, view: str, input: Any, *attrs: Any) -> Any:
-    """What a view op shows, copied."""
+    """Run a view op on an array, and copy the result."""
     return REGISTRY[view].forward(xp, xp.asarray(input), *attrs).copy()
 
 

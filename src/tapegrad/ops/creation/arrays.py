@@ -73,7 +73,9 @@ def is_warn_always_enabled() -> bool:
 
 
 def is_sequence(value: Any) -> bool:
-    """What PyTorch takes for a nested list: anything indexable that is no dict and no tensor."""
+    """Whether PyTorch takes a value for a nested list: anything indexable that is no dict and no
+    tensor.
+    """
     if isinstance(value, (list, tuple, range, np.ndarray)):
         return True
     if isinstance(value, (TensorBase, dict, np.generic)):

@@ -123,7 +123,7 @@ def instance(cls: type, array: Any, source: tuple[Any, ...]) -> Any:
 
 
 def legacy_tensor(cls: type, *args: Any, **kwargs: Any) -> Any:
-    """What `Tensor(...)` makes: float tensors, except that a tensor keeps its dtype."""
+    """`Tensor(...)`: a float tensor, except that a tensor keeps its dtype."""
     return instance(cls, construct(dtypes.default_np(), False, args, kwargs), args)
 
 
@@ -138,7 +138,7 @@ def new(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def constructed(dtype: Any, on_gpu: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the constructor of a tensor type makes, on the CPU or on the current GPU."""
+    """The tensor that the constructor of a tensor type makes, on the CPU or on the current GPU."""
     if not on_gpu:
         return instance(TENSOR.cls, construct(dtype, True, args, kwargs), args)
     from ...cuda import runtime

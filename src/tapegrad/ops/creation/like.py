@@ -190,7 +190,7 @@ def batched_like(owner: Any, t: Any) -> Any:
 
 
 def new_function(source: Any) -> Any:
-    """The same for a method whose result has the tensor's dtype."""
+    """Publish a method that makes a tensor with the dtype of its own."""
     name, value = source.__name__, source()
 
     def made_new(

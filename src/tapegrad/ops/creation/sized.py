@@ -151,7 +151,7 @@ def filled(shape: tuple[int, ...], value: Any, dtype: Any, xp: Any = np) -> Any:
 
 
 def pinned(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
-    """The same in memory of the host that a GPU reads directly."""
+    """A filled array in memory of the host that a GPU reads directly."""
     from ...cuda.memory import pinned_array
 
     array = pinned_array(shape, dtype)

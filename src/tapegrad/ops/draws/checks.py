@@ -1,4 +1,4 @@
-"""What PyTorch refuses to draw, in its words."""
+"""Checks of the arguments of random functions, with PyTorch's messages."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ from .twister import Into
 
 
 class Filling(Block):
-    """What stood there before has no influence: zeros go back."""
+    """Base of ops that fill a tensor with random numbers: the old values have no influence, so
+    their gradient is zero.
+    """
 
     aten = None
     public = False
@@ -242,7 +244,7 @@ def coins(target: Any, p: Any, stream: Any) -> Any:
 
 
 def coins_in_batch(target: Any, p: Any, stream: Any) -> Any:
-    """The same under vmap; the chances, too, may be batched."""
+    """Draw coins for a tensor under vmap; the chances, too, may be batched."""
     if not is_batched(p):
         return batched_random.into(target, lambda t: coins(t, p, stream))
     if batched_random.drawing() and not is_batched(target):

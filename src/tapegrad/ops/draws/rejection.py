@@ -162,7 +162,7 @@ def btrs(n: float, p: float, draw: Doubles) -> float:
 
 
 def stirling(k: float) -> float:
-    """What Stirling's formula for log(k!) leaves out."""
+    """The error of Stirling's formula for log(k!)."""
     if k <= 9:
         exact = math.lgamma(k + 1.0)
         return exact - ((k + 0.5) * math.log(k + 1.0) - (k + 1.0) + 0.5 * math.log(2.0 * math.pi))

@@ -188,7 +188,7 @@ def randint(
 def integer_bounds(
     args: tuple[Any, ...], low: Any, high: Any, size: Any
 ) -> tuple[tuple[int, int], Any]:
-    """What `randint` is given, however it is said: the range, and the size."""
+    """The range and the size from any of the ways to call `randint`."""
     if low is high is size is None and len(args) == 3 and type(args[2]) in (tuple, list):
         if type(args[0]) is int and type(args[1]) is int:
             return args[:2], args[2]
@@ -303,7 +303,7 @@ def fill(array: Any, draw: Any, stream: Any) -> None:
 
 
 def drawing_like(ordered: bool) -> Any:
-    """The same for a function of a tensor that the result is like."""
+    """Publish a random function whose result has the shape and dtype of a tensor."""
 
     def publish(source: Any) -> Any:
         name, draw = source.__name__, source()

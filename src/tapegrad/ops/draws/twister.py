@@ -132,7 +132,9 @@ class Stream:
         return out
 
     def fill_by(self, kernel: str, given: Array, out: Array, sizes: Any) -> bool:
-        """The same with an array that says how; False, and nothing is drawn, if it is none such."""
+        """Draw numbers by a kernel that reads parameters from an array; False, and nothing is
+        drawn, if it refuses them.
+        """
         bits = self._bits if self._bits is not None else self._start()
         wrong = np.empty(1, np.int64)
         with bits.lock:

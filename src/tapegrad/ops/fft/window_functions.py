@@ -68,7 +68,7 @@ class Form:
         return self.length - 1 if sym else self.length
 
     def even_period(self, sym: bool) -> int:
-        """The same, but a single point is always symmetric."""
+        """The period of the window, where a single point always counts as symmetric."""
         return self.length if not sym and self.length > 1 else self.length - 1
 
 

@@ -91,7 +91,7 @@ def in_memory_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> An
 
 
 def repacked(xp: Any, out: Any) -> Any:
-    """The same, contiguous; in dimensions of size 1 NumPy leaves any stride as it is."""
+    """A contiguous copy; in dimensions of size 1 NumPy would leave any stride as it is."""
     made = xp.ascontiguousarray(out)
     return (made.reshape(-1) if 1 in out.shape else made).reshape(out.shape)
 
@@ -283,7 +283,7 @@ add_up_on_host = HOST.helper("index_into", functools.partial(add_up, np))
 
 
 def added_up(xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    """The same, where there is a kernel for it by that."""
+    """Zeros with `values` added at `index`, by a kernel where there is one."""
     return add_up_on_host(values, shape, index) if xp is np else add_up(xp, values, shape, index)
 
 

@@ -53,7 +53,7 @@ def open_grid(xp: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def flat_places(xp: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
-    """The same places as positions in a contiguous array of `shape`."""
+    """The places along `dim` as positions in a contiguous array of `shape`."""
     where = xp.zeros((), np.int64)
     for d, part in enumerate(grid(xp, index, dim)):
         where = where * shape[d] + part
@@ -209,7 +209,8 @@ def sparse_gradient(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> 
     at_places = ON_DEMAND.sparse_gradient
     if not shape:
         return at_places(index.new_zeros(0, index.numel()), grad.reshape(-1), ())
-    where = np.indices(index.shape).reshape(len(shape), -1)
+    sizes = index.shape or (1,)
+    where = np.indices(sizes).reshape(len(shape), -1)
     where[dim] = to_host(index._array).reshape(-1)
     return at_places(wrap(where), grad.reshape(-1), shape)
 
@@ -545,7 +546,7 @@ def combine(
 
 
 def neutral_element(dtype: Any, reduce: str) -> Any:
-    """What does not change the result of a reduction."""
+    """The number that does not change the result of a reduction."""
     if reduce in ("sum", "mean"):
         return dtype.type(0)
     if reduce == "prod":

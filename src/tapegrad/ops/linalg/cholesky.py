@@ -89,7 +89,7 @@ def solve_with_factor(xp: Any, factor: Any, b: Any, upper: bool) -> Any:
 
 
 def factor_slope(F: Any, grad: Any, factor: Any, upper: bool) -> Any:
-    """What goes back to A, shared between both triangles."""
+    """The gradient of A, shared between both triangles."""
     if upper:
         return factor_slope(F, adjoint(F, grad), adjoint(F, factor), False)
     inner = F.tril(F.matmul(adjoint(F, factor), grad), 0)
@@ -228,7 +228,7 @@ def cholesky(input: Any, upper: bool = False) -> Any:
 
 
 def symmetric_slope(F: Any, common: Any, factor: Any, upper: bool) -> Any:
-    """What goes back to a factor when `common` goes back to its product with its adjoint."""
+    """The gradient of a factor, from `common`, that of its product with its adjoint."""
     both = common + adjoint(F, common)
     return -F.matmul(factor, both) if upper else -F.matmul(both, factor)
 

@@ -65,7 +65,7 @@ def reflected(xp: Any, input: Any, tau: Any, x: Any, turn: bool) -> Any:
 
 
 def reflections_slope(F: Any, grad: Any, input: Any, tau: Any, x: Any, turn: bool) -> Any:
-    """What goes back to the columns, to tau and to X."""
+    """The gradients of the columns, of tau and of X."""
     count = tau.shape[-1]
     v = vectors(F, input, count)
     steps = []
@@ -145,7 +145,7 @@ class LinalgHouseholderProduct(Block):
         if found is not None:
             return found
         start = xp.eye(input.shape[-2], input.shape[-1], dtype=input.dtype)
-        start = xp.broadcast_to(start, input.shape)
+        start = xp.array(xp.broadcast_to(start, input.shape))  # the result of no reflections
         return by_column(xp, reflected(xp, input, tau, start, False))
 
     def backward(F, grad, needs, input, tau):

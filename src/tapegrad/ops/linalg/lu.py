@@ -72,7 +72,7 @@ def undo_upper(F: Any, upper: Any, x: Any) -> Any:
 
 
 def factors_slope(F: Any, g_lower: Any, g_upper: Any, P: Any, L: Any, U: Any) -> Any:
-    """What goes back to A = P L U; rows below, or columns beside, the square have their own."""
+    """The gradient of A = P L U; rows below, or columns beside, the square have their own."""
     k = L.shape[-1]
     top, below = split_at(F, L, -2, k)
     left, beside = split_at(F, U, -1, k)
@@ -440,7 +440,7 @@ class LinalgLuSolve(Block):
 
 
 def lu_solve_slope(F: Any, back: Any, LU: Any, pivots: Any, x: Any, left: bool, turn: bool) -> Any:
-    """What goes back to packed factors, by way of what would go back to P L U."""
+    """The gradient of packed factors, by way of that of P L U."""
     if left == turn:
         # One of `left` and the adjoint exchanges the two.
         back, x = x, back

@@ -1,4 +1,4 @@
-"""What the families of linear algebra share: checks in PyTorch's words, and kernels on arrays.
+"""Helpers of the linear algebra ops: checks in PyTorch's words, and kernels on arrays.
 
 The kernels work on stacks of matrices. NumPy has no LU and no triangular solve. LAPACK does both
 where kernels/cpu/lapack.py finds it. Elsewhere these are Python loops over the columns of a matrix,
@@ -211,7 +211,7 @@ def by_column(xp: Any, x: Any) -> Any:
 
 
 def magnitude(xp: Any, x: Any) -> Any:
-    """What LAPACK compares when it looks for a pivot."""
+    """The number that LAPACK compares when it looks for a pivot."""
     return xp.absolute(x.real) + xp.absolute(x.imag) if x.dtype.kind == "c" else xp.absolute(x)
 
 

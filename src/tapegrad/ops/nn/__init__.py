@@ -1,1 +1,1 @@
-"""What layers compute: convolution, pooling, norms, activations, losses, attention."""
+"""The ops of layers: convolution, pooling, norms, activations, losses, attention."""

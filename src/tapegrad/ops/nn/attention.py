@@ -27,7 +27,7 @@ from .standardize import row_dots, sum_of
 
 
 def exponentials(xp: Any, scores: Any, dim: int) -> tuple[Any, Any]:
-    """What softmax divides by what, the first written over `scores`.
+    """Numerator and denominator of softmax; the numerator overwrites `scores`.
 
     Where every score is minus infinity there is no weight: zeros, to be divided by one.
     """
@@ -305,7 +305,7 @@ def causal_bias(query: Any, key: Any) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def kept_causal_bias(queries: int, keys: int, dtype: Any, device: Any) -> Any:
-    """The same on a GPU, where making it would cost more than the attention."""
+    """The causal bias on a GPU, cached: making it would cost more than the attention."""
     seen = ones((queries, keys), dtype=dtypes.bool_).tril()
     return as_bias(seen, ones((), dtype=dtype)).to(device)
 

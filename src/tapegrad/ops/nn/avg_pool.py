@@ -52,7 +52,7 @@ def divisors(
     override: int | None,
     dtype: Any,
 ) -> Any:
-    """What each window's sum is divided by: a number, or an array over the windows."""
+    """The divisors of the windows' sums: a number, or an array over the windows."""
     if override is not None:
         return dtype.type(override)
     if not any(padding) and all(
@@ -398,7 +398,7 @@ def power_pool(
 
 
 def windows(kernel_size: Any, n: int) -> tuple[Any, ...]:
-    """What Python says where it cannot unpack a size into `n` names."""
+    """Python's message where a size cannot be unpacked into `n` names."""
     sizes = tuple(kernel_size) if hasattr(kernel_size, "__iter__") else (kernel_size,) * n
     if len(sizes) < n:
         raise ValueError(f"not enough values to unpack (expected {n}, got {len(sizes)})")

@@ -23,7 +23,7 @@ def layer_step(
     momentum: float,
     eps: float,
 ) -> Any:
-    """What a layer does in training, counting the batch too, by one kernel of a GPU.
+    """The forward pass of a layer in training, counting the batch too, by one kernel of a GPU.
 
     None, and nothing is done, unless all is as simple as it mostly is.
     """

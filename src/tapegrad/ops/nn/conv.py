@@ -146,7 +146,7 @@ def apart(F: Any, size: int, x: Any) -> Any:
 
 
 class ConvGradient(Block):
-    """What goes back to one of the arguments: linear in `grad_output`."""
+    """Base of the gradients of convolutions by one argument: linear in `grad_output`."""
 
     node = "ConvolutionBackwardBackward0"
     aten = None

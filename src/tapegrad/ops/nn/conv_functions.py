@@ -280,7 +280,7 @@ def invalid(function: str, name: str, value: Any) -> TypeError:
 
 
 def plain_numbers(function: str, name: str, value: Any, dims: int) -> Ints:
-    """The same for the functions that PyTorch has in two versions."""
+    """`numbers` for functions that PyTorch has in two versions: the error names both."""
     try:
         return numbers(function, name, value, dims)
     except TypeError:

@@ -75,7 +75,7 @@ def slope(F: Any, grad: Any, apart: Any, length: Any, p: float) -> Any:
 
 
 def pulled(F: Any, grad: Any, x1: Any, x2: Any, dist: Any, p: float) -> Any:
-    """What goes back from distances to the rows of `x1`."""
+    """The gradient of the rows of `x1`, from that of the distances."""
     n1, n2 = len(x1.shape), len(x2.shape)
     apart = F.unsqueeze(x1, n1 - 1) - F.unsqueeze(x2, n2 - 2)
     last = len(dist.shape)

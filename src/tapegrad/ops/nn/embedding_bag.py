@@ -105,7 +105,9 @@ class EmbeddingBag(Block):
             else:
                 out[filled] = xp.add.reduceat(lines, starts, 0)
         if mode == MEAN:
-            out /= xp.maximum(sizes, 1)[:, None].astype(out.dtype)
+            # The sum is rounded before it is divided, as in PyTorch.
+            out = half_as_single(cast_value(out, weight.dtype))
+            out = out / xp.maximum(sizes, 1)[:, None].astype(out.dtype)
         return cast_value(out, weight.dtype), bag_of, sizes, rows
 
     def d_weight(
@@ -145,7 +147,10 @@ class EmbeddingBag(Block):
 
     def d_sample_weights(F, grad, weight, indices, bag_of, padding_idx, entries):
         lines = F.embedding(weight, indices, None, False, entries, False)
-        found = F.sum(F.index_select(grad[0], bag_of, 0) * lines, (1,), False, None)
+        own, into = dtype_of(lines), F.index_select(grad[0], bag_of, 0)
+        if own.itemsize == 2:  # products of halves are not rounded before they are summed
+            lines, into = F.cast(lines, np.dtype(np.float32)), F.cast(into, np.dtype(np.float32))
+        found = F.cast(F.sum(into * lines, (1,), False, None), own)
         kept = counting(indices, padding_idx, weight.shape[0] // entries)
         return found if kept is None else found * kept
 
@@ -291,8 +296,13 @@ class EmbeddingBagCounts(Block):
         return counts[at, xp.sort(each, 1)[at, rank[at, each]]].reshape(indices.shape)
 
 
+def is_by_row(weight: Any, mode: int, padding_idx: int | None) -> bool:
+    """Whether PyTorch looks up one row after the other, and not many by one call."""
+    return mode == MAX or padding_idx is not None or weight.dtype is public.float64
+
+
 @looks_at_values
-def check_bags(offsets: Any, indices: Any, rows: int, mode: int) -> None:
+def check_bags(offsets: Any, indices: Any, rows: int, by_row: bool) -> None:
     """Raise for bags that begin nowhere, and for indices without a row."""
     at, length = known_values(offsets), indices.numel()
     if at.size and (at[..., 0] != 0).any():
@@ -310,7 +320,7 @@ def check_bags(offsets: Any, indices: Any, rows: int, mode: int) -> None:
     place = first_outside(indices, rows)
     if place is not None:
         value = known_values(indices).flat[place]
-        if mode == MAX:
+        if by_row:
             raise RuntimeError(
                 "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
                 f"{value}"
@@ -375,12 +385,15 @@ def checked_bags(
     length = indices.numel()
     if include_last_offset and not offsets.numel():
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
-    check_bags(offsets, indices, rows, mode)
+    by_row = is_by_row(weight, mode, padding_idx)
+    check_bags(offsets, indices, rows, by_row)
     # What follows the last bag, or stands in none, is not looked at.
     end = length if offsets.numel() else 0
     if include_last_offset and offsets.numel() and not offsets.is_meta:
         cannot_be_repeated("a shape depends on offsets")
         at = to_host(physical_array(offsets))
+        if by_row:
+            at = np.where(True, length, at)  # what the last offset says is not looked at
         end = int(at[..., -1].flat[0])
         if (at[..., -1] != end).any():
             raise refusal(UNEVEN_BAGS)

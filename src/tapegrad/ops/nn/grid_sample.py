@@ -144,7 +144,7 @@ def sampler_of(F: Any, order: Any) -> Any:
 
 
 def component(F: Any, grid: Any, d: int) -> Any:
-    """What a grid has for one axis of the image, with room for the channels."""
+    """The coordinates of a grid along one axis of the image, with a dimension for the channels."""
     last = len(grid.shape) - 1
     return F.unsqueeze(F.select(grid, last, last - 2 - d), 1)
 

@@ -57,7 +57,7 @@ def clipped(xp: Any, x: Any, size: int) -> tuple[Any, Any]:
 
 
 def kept_inside(xp: Any, x: Any, size: int, padding: int, align: bool) -> tuple[Any, Any]:
-    """What the padding does to a point, and the slope of that."""
+    """A coordinate after padding moved it inside, and the slope of that."""
     if padding == ZEROS:
         return x, None
     if padding == BORDER:
@@ -68,7 +68,7 @@ def kept_inside(xp: Any, x: Any, size: int, padding: int, align: bool) -> tuple[
 
 
 def whole(xp: Any, x: Any) -> Any:
-    """As integers; what is none, or too large for one, lies outside."""
+    """Coordinates as integers; NaN, and what is too large for one, becomes a place outside."""
     x = half_as_single(x)
     return xp.where(xp.abs(x) < 2**31, x, -100).astype(np.int64)
 

@@ -53,7 +53,7 @@ def factors(xp: Any, target: Any, weight: Any, ignore_index: int | None) -> tupl
 
 
 def total_weight(xp: Any, target: Any, counts: Any, by: Any, dtype: Any) -> Any:
-    """What a mean is divided by."""
+    """The number by which a mean divides: the sum of the targets' weights."""
     if by is None:
         if xp is np or counts is None:
             return target.size if counts is None else xp.count_nonzero(counts)
@@ -118,7 +118,7 @@ class ClassLoss(Block):
 def entry_factors(
     F: Any, size: int, like: Any, target: Any, weight: Any, batched: bool, ignore_index: int | None
 ) -> Any:
-    """What each target of a batch counts, in the dtype of `like`."""
+    """The weight of each target of a batch, in the dtype of `like`."""
     counts = F.blank(like, target.shape) + 1
     if ignore_index is not None:
         counts = counts * (target != ignore_index)

@@ -272,7 +272,9 @@ def logit_target_slope(F: Any, input: Any, pos_weight: Any) -> Any:
 
 
 def logits_loss(input: Any, target: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
-    """What both spellings of binary_cross_entropy_with_logits do after their own checks."""
+    """The common part of both spellings of binary_cross_entropy_with_logits, after their own
+    checks.
+    """
     refuse_grad("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if not input.dtype.is_floating_point:
         raise not_implemented("log_sigmoid_cpu", input.dtype)

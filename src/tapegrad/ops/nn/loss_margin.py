@@ -51,7 +51,9 @@ def lies_outside(target: Any, low: int, high: int) -> bool:
 
 
 def check_kernel(kernel: str, input: Any, target: Any) -> None:
-    """What PyTorch's inner loops take: single and double precision, and int64 targets."""
+    """Refuse dtypes that PyTorch's kernels do not take: other than float32, float64 and int64
+    targets.
+    """
     if input.dtype not in (public.float32, public.float64):
         raise not_implemented(kernel, input.dtype)
     if target.dtype is not public.int64:

@@ -339,7 +339,7 @@ def pool1d(
 def check_1d(
     array: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
 ) -> None:
-    """What `max_pool1d` refuses without indices, in its own words."""
+    """The checks of `max_pool1d` without indices, with its own messages."""
     shape = array.shape
     if array.ndim not in (2, 3) or 0 in shape[array.ndim - 2 :]:
         raise RuntimeError(

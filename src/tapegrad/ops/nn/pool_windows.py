@@ -147,7 +147,7 @@ def check_pool(
     out: Sizes,
     fits: bool = False,
 ) -> None:
-    """What PyTorch refuses about the shape of a pooled tensor; `fits`: no kernel past the edge."""
+    """PyTorch's checks of the shape of a pooled tensor; `fits`: no kernel past the edge."""
     n = len(kernel)
     axes = AXES[n]
     for what, letter, values in (

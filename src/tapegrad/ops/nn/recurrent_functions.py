@@ -30,7 +30,7 @@ class Weights:
         self.proj = given[4 if biased else 2] if len(given) % 2 else None
 
     def gates(self, rows: Any, all_biases: bool) -> Any:
-        """What the input adds to the gates, for all steps at once."""
+        """The input's part of the gates, for all steps at once."""
         bias = self.input_bias
         if all_biases and bias is not None:
             bias = bias + self.hidden_bias

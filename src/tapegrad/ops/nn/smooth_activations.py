@@ -358,7 +358,7 @@ def wide_share(xp: Any, x: Any) -> Any:
 
 
 def inner(x: Any) -> Any:
-    """What the tanh approximation takes the tanh of."""
+    """The argument of tanh in the tanh approximation of GELU."""
     return INNER * (x + CUBIC * (x * x * x))
 
 

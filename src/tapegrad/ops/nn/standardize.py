@@ -1,5 +1,5 @@
-"""What batch, layer and group norm share: the mathematics of subtracting means and dividing by
-deviations, with its first and second derivatives, and fast sums for their kernels.
+"""The mathematics of batch, layer and group norm: subtracting means and dividing by deviations,
+with first and second derivatives, and fast sums for their kernels.
 
 Write x̂ = (x - mean) r with r = 1 / sqrt(var + eps), the mean and variance over some dimensions. A
 small change of x changes x̂ by r P, where P takes out what normalising takes out again: the mean,
@@ -75,7 +75,7 @@ def tangent(s: Standardized, weight: Any, t_x: Any, t_weight: Any, t_bias: Any) 
 
 
 def gradients(s: Standardized, grad: Any, weight: Any, across: tuple[int, ...]) -> Any:
-    """Those of input, weight and bias; the last two are summed over the dimensions `across`."""
+    """Gradients of input, weight and bias; the last two are summed over the dimensions `across`."""
     to_input = s.r * s.project(times_weight(grad, weight))
     return to_input, total(s.F, grad * s.x, across), total(s.F, grad, across)
 
@@ -83,7 +83,7 @@ def gradients(s: Standardized, grad: Any, weight: Any, across: tuple[int, ...]) 
 def second_gradients(
     s: Standardized, pulls: Any, grad: Any, weight: Any, across: tuple[int, ...]
 ) -> Any:
-    """What flows back through `gradients` to grad, input and weight.
+    """Gradients of `gradients` by grad, input and weight.
 
     `pulls` are the gradients of its three results, None for those that received nothing.
     """

@@ -104,7 +104,7 @@ def check_positive(kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) ->
 
 
 def windows(function: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
-    """What says where windows are, with two numbers each."""
+    """The arguments that say where windows are, two numbers each, checked."""
     kernel = two(function, "kernel_size", kernel_size)
     spacing = two(function, "dilation", dilation)
     border = two(function, "padding", padding)

@@ -142,7 +142,7 @@ class Sgn(Same):
 
 
 def turn(F: Any, change: Any, input: Any, out: Any) -> Any:
-    """What is left of a change of `input` when only its direction counts. Self-adjoint."""
+    """How the direction of `input` changes with it: zero for reals. Self-adjoint."""
     if is_complex(input):
         along = F.real_part(change * F.conj(out)) * out
         return F.where(input == 0, 0, (change - along) / F.abs(input))
@@ -532,7 +532,7 @@ def masked_by(F: Any) -> Any:
 
 
 def threshold_at_zero(grad: Any, out: Any) -> Any:
-    """The same, recorded as PyTorch does: the result depends on `out`, though with no slope."""
+    """ReLU's gradient recorded as PyTorch does: it depends on `out`, with slope zero."""
     from ..nn.piecewise_linear import ThresholdBackward
 
     return apply(ThresholdBackward, (grad, out), (0,))

@@ -152,7 +152,7 @@ def by_columns(rows: int, strides: tuple[int, ...]) -> bool:
 
 
 def left_grad(grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
-    """What goes back to the left factor, laid out in memory as that is."""
+    """The gradient of the left factor, with that factor's memory layout."""
     if by_columns(grad.shape[0], strides):
         return RECORDED.mm(right, grad.t()).t()
     return RECORDED.mm(grad, right.t())
@@ -167,7 +167,7 @@ def left_grad_array(grad: Any, right: Any, strides: tuple[int, ...]) -> Any:
 
 
 def right_grad(grad: Any, left: Any, strides: tuple[int, ...]) -> Any:
-    """What goes back to the right factor, laid out in memory as that is."""
+    """The gradient of the right factor, with that factor's memory layout."""
     if by_columns(left.shape[1], strides):
         return RECORDED.mm(grad.t(), left).t()
     return RECORDED.mm(left.t(), grad)

@@ -32,7 +32,7 @@ SOFTMAX_CASES = [
 
 
 def level(xp: Any, x: Any, dim: Any) -> Any:
-    """What to subtract before taking exponentials: the largest (real part), if it is finite."""
+    """The number to subtract before exponentials are taken: the largest (real part), if finite."""
     largest = xp.maximum.reduce(x.real, axis=dim, keepdims=True, initial=-xp.inf)
     return xp.where(xp.isinf(largest), x.real.dtype.type(0), largest)
 

@@ -349,8 +349,8 @@ def others(F: Any, x: Any, dim: int) -> Any:
 
 
 def rest_of(F: Any, x: Any, product: Any, dim: int) -> Any:
-    """The same where the product of all is known, by a division unless some are zero; what is
-    differentiated once more asks for what holds everywhere.
+    """For each element the product of all others, from the product of all: by a division unless
+    some are zero. If it may be differentiated once more, by products alone.
     """
     if F.recorded:
         is_one_op = is_recorded() and F.is_final(x, product)

@@ -93,7 +93,7 @@ def running_mean(x: Any, dim: Any, mean: Any) -> Any:
 
 
 def var_gradient(F: Any, grad: Any, input: Any, dim: Any, correction: Any) -> Any:
-    """What a gradient of variances, with its dimensions back, means for the input."""
+    """The gradient of the input, from that of the variances with its dimensions restored."""
     gap = input - F.mean(input, dim, True, None)
     freedom = count(input.shape, dim) - correction
     if freedom <= 0 and dim is None:

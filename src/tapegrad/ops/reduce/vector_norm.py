@@ -71,7 +71,7 @@ def norm_tangent(F: Any, t: Any, x: Any, out: Any, ord: float, dim: Any, keepdim
 
 
 class Lengths(Block):
-    """What the two ops have in common: `linalg.vector_norm`, and the older `norm`."""
+    """Base of the two ops of vector norms: `linalg.vector_norm`, and the older `norm`."""
 
     public = False
     wirtinger = True

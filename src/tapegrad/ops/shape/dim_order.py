@@ -161,7 +161,7 @@ def t_(input: Any) -> Any:
 
 
 def inverse_order(dims: tuple[int, ...]) -> tuple[int, ...]:
-    """What puts permuted dimensions back."""
+    """The permutation that undoes a permutation of dimensions."""
     back = [0] * len(dims)
     for i, d in enumerate(dims):
         back[d] = i

@@ -12,7 +12,7 @@ from ...autograd.inplace import repoint
 from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
 from ...core.node import unbroadcast
-from ...core.strides import settled, strided, strides_of
+from ...core.strides import settled, stretched, strided, strides_of
 from ...errors import no_tensor_in_list
 from ..block import SINGLE, Autocast, Case, ViewOp, api, apply, op, reads_as
 from ..block.batching import padded
@@ -37,19 +37,7 @@ class Expand(ViewOp):
     public = False
     shape = asked_shape
 
-    def fwd(xp, input, shape):
-        input = xp.asarray(input)
-        if not input.ndim:
-            return strided(xp, input, shape, (0,) * len(shape))
-        strides = [0] * len(shape)
-        extra = len(shape) - input.ndim
-        own = strides_of(input)
-        after = 0  # the stride of a new dimension of size 1
-        for d in range(len(shape) - 1, -1, -1):
-            n, s = (input.shape[d - extra], own[d - extra]) if d >= extra else (1, after)
-            strides[d] = s if n == shape[d] else 0
-            after = strides[d] * shape[d]
-        return strided(xp, input, shape, tuple(strides))
+    fwd = stretched
 
     def d_input(F, grad, input_shape):
         return unbroadcast(F, grad, input_shape)

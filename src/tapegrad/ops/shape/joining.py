@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...core.arguments import wrap_dim
+from ...core.arguments import is_index, wrap_dim
 from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
 from ...core.dispatch import apply
@@ -358,8 +358,23 @@ def tile(input: Any, *given: Any, dims: Any = None) -> Any:
     tensor([[1, 1],
             [2, 2]])
     """
-    times = ints_of_call("tile", "dims", given if dims is None else (dims,))
+    times = (dims,) if dims is not None else given
+    where = "" if dims is not None else "(position 2) "
+    if len(times) == 1 and is_index(times[0]):
+        raise TypeError(f"tile(): argument 'dims' {where}must be tuple of ints, not int")
+    if len(times) > 1:
+        raise TypeError(f"tile() takes 2 positional arguments but {1 + len(times)} were given")
+    return tiled(input, times)
+
+
+def tiled(input: Any, given: tuple[Any, ...]) -> Any:
+    times = ints_of_call("tile", "dims", given)
     return repeat_tile(input, (1,) * (input._array.ndim - len(times)) + times)
+
+
+def tile_method(input: Any, *given: Any, **dims: Any) -> Any:
+    """tile(*dims) -> Tensor: `repeat`, with missing repeats counting as 1."""
+    return tile(input, **dims) if dims else tiled(input, given)
 
 
 @api(samples=[Case(Draw(2, 3), 2), Case(Draw(2, 3), 3, dim=1), Case(Draw(2, 3), Index([1, 2]), 0)])
@@ -641,3 +656,6 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         after, before = out.narrow(dim, 1, size - 1), out.narrow(dim, 0, size - 1)
         out = after.logical_xor(before) if out._array.dtype.kind == "b" else after - before
     return out
+
+
+METHODS = {"tile": tile_method}

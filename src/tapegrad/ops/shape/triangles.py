@@ -35,7 +35,7 @@ class Triangle(LinearMove):
 
 
 def part_kept(xp: Any, input: Any, kept: Any) -> Any:
-    """What is kept of every matrix, in new memory."""
+    """One triangle of every matrix, zeros elsewhere, in new memory."""
     out = xp.zeros(input.shape, input.dtype)
     xp.copyto(out, input, where=kept)
     return out

@@ -264,7 +264,7 @@ NEGATIVES = "tensors with negative bit set"
 
 
 def view_dtype(input: Any, dtype: dtypes.dtype) -> Any:
-    """The same memory read as another dtype; gradients do not pass."""
+    """A view that reads the memory as another dtype; gradients do not pass."""
     if is_batched(input):
         return through(lambda t: view_dtype(t, dtype), input)
     x = input._array

@@ -1,4 +1,4 @@
-"""What the kernels of the special functions share: blocks, pieces of a domain, polynomials.
+"""Helpers of the special functions' kernels: blocks, pieces of a domain, polynomials.
 
 The approximations next door are rational functions or polynomials through the Chebyshev nodes of
 an interval, worked out with fifty digits and rounded to doubles, highest power first. Nearly

@@ -37,7 +37,7 @@ def slopes(f: Any, dim: int, step: Any, edge_order: int) -> Any:
 
 
 def slopes_at(f: Any, dim: int, places: Any, edge_order: int) -> Any:
-    """The same for samples at any places: exact for polynomials of the second degree."""
+    """Finite differences for samples at any places: exact for polynomials of the second degree."""
     shape = f._array.shape
     size = shape[dim]
 

@@ -119,7 +119,7 @@ def not_differentiable(name: str) -> Any:
 
 
 def counted(xp: Any, columns: Any, edges: list[Any], weight: Any, density: bool) -> Any:
-    """What falls into each cell of the grid that `edges` span; `columns` is (elements, D)."""
+    """The count in each cell of the grid that `edges` span; `columns` is (elements, D)."""
     dtype = columns.dtype
     columns, weight = half_as_single(columns), half_as_single(weight)
     edges = [half_as_single(ends) for ends in edges]

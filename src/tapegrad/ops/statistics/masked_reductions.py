@@ -36,7 +36,7 @@ ALONG_CASES = [
 
 
 def identity(function: str, input: Any, ord: Any = None) -> Any:
-    """What does not count in a reduction, as a number that the dtype of `input` has."""
+    """The number that does not change a reduction, in the dtype of `input`."""
     dtype = input.dtype
     if function == "sum":
         return 0

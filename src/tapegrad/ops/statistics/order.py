@@ -40,7 +40,7 @@ def lines(xp: Any, x: Any, dim: int) -> Any:
 
 
 def found(xp: Any, input: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """What is at the place found in each row, and the places, in the shape of the result."""
+    """The values at one place per row, and the places, in the shape of the result."""
     shape = input.shape[:dim] + input.shape[dim + 1 :]
     indices = xp.expand_dims(places.reshape(shape), dim)
     values = xp.take_along_axis(input, indices, axis=dim)

@@ -1,4 +1,4 @@
-"""What the optimizers share that keep a matrix per dimension of a parameter."""
+"""Base of the optimizers that keep a matrix per dimension of a parameter."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class DataLoader(Generic[_T_co]):
 
     @property
     def _index_sampler(self) -> Any:
-        """What says which sample, or which list of them, is next."""
+        """The sampler of single indices, or of batches of them."""
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def __len__(self) -> int:
@@ -511,7 +511,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         raise StopIteration
 
     def _receive(self) -> tuple[int, list[Any]]:
-        """Who gives the next answer, and its parts."""
+        """The number of the next answer, and its parts."""
         asked = self._outstanding if not self._in_order else [self._outstanding[0]]
         try:
             return self._pool.receive(asked, self._timeout or None)
@@ -522,7 +522,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             raise self._report(error.worker) from RuntimeError(self._pool.fate(error.worker))
 
     def _report(self, found: int) -> RuntimeError:
-        """What to say about dead workers. The others may go on, if the program wants to."""
+        """An error about dead workers. The others may go on, if the program wants to."""
         dead = [w for w in self._turns if w == found or not self._workers[w].is_alive()]
         for worker in dead:
             self._retire(worker)

@@ -33,7 +33,8 @@ def _is_positive_int(value: object) -> bool:
 
 
 class Sampler(Generic[_T_co]):
-    """What yields indices, or lists of them. Subclasses define `__iter__`, and often `__len__`.
+    """Base of samplers: yields indices, or lists of them. Subclasses define `__iter__`, and often
+    `__len__`.
 
     >>> class Backwards(utils.data.Sampler):
     ...     def __iter__(self):

@@ -389,7 +389,9 @@ def mesh(
 def hparams(
     hparam_dict: Any = None, metric_dict: Any = None, hparam_domain_discrete: Any = None
 ) -> tuple[Any, Any, Any]:
-    """What a run was made with: the experiment, the beginning of the session, its end."""
+    """Entries for the hyperparameters of a run: the experiment, the beginning of the session, its
+    end.
+    """
     from google.protobuf import struct_pb2
     from tensorboard.plugins.hparams import (
         api_pb2 as api,

@@ -138,7 +138,7 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: Any = None,
     ) -> None:
-        """What a run was made with, and how it ended, in a folder below the run's."""
+        """Write a run's hyperparameters, and how it ended, in a folder below the run's."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
         records = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)

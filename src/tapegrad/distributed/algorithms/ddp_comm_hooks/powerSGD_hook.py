@@ -15,7 +15,7 @@ __all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
 
 
 class PowerSGDState:
-    """What PowerSGD keeps from step to step: the errors it made, and the last right factors."""
+    """PowerSGD's state between steps: the errors it made, and the last right factors."""
 
     def __init__(
         self,

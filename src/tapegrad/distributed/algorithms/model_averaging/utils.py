@@ -26,7 +26,9 @@ def average_parameters(params: Iterable[Any], process_group: Any) -> None:
 
 
 def average_parameters_or_parameter_groups(params: Any, process_group: Any) -> None:
-    """The same for an optimizer's groups: those of them that have gradients."""
+    """`average_parameters`, also for an optimizer's groups: the parameters in them that have
+    gradients.
+    """
     params = list(params)
     if params and isinstance(params[0], dict):
         params = [p for group in params for p in group["params"] if p.grad is not None]

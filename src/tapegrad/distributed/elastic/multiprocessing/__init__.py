@@ -1,1 +1,1 @@
-"""What programs import of torchelastic."""
+"""The names of torchelastic's multiprocessing that programs import."""

@@ -1,4 +1,4 @@
-"""Fourier transforms by the functions in C that are behind numpy.fft, called without its questions.
+"""Fourier transforms by the C functions that numpy.fft calls, without numpy.fft's checks.
 
 They are not public: where NumPy has no such module, numpy.fft itself runs.
 """

@@ -105,6 +105,8 @@ class RowRule:
 
 
 class FoldGradients:
+    """Gradients of reductions: one kernel per op, made from the rule of its block."""
+
     def __init__(self, folds: Folds) -> None:
         self.folds = folds
         self.gpu = folds.gpu
@@ -132,6 +134,13 @@ class FoldGradients:
                 self.gpu.xp, "fold_gradients.cu", NAMES[dtype], name, words, rule.file
             )
         return found
+
+    def pull(self, node: Any, grad: Any, kept: Any) -> Any:
+        """The gradients of a node of one of these ops; None where its own rules have to run."""
+        if node.mixed or node._edges[0] is None:
+            return None
+        g = self.run(node._op, grad, kept)
+        return None if g is None else [node.finish(DEVICE.space, 0, g)]
 
     def run(self, op: Op, grad: Any, kept: Any) -> Any:
         """The gradient of the input; None where the block's rule has to find it."""
@@ -199,13 +208,6 @@ def folded_shape(shape: tuple[int, ...], dim: Any) -> Any:
 
 def register(backend: Any, folds: Folds) -> None:
     gradients = FoldGradients(folds)
-
-    def pull(node: Any, grad: Any, kept: Any) -> Any:
-        if node.mixed or node._edges[0] is None:
-            return None
-        g = gradients.run(node._op, grad, kept)
-        return None if g is None else [node.finish(DEVICE.space, 0, g)]
-
     for name in REDUCED:
         assert name in REGISTRY
-        backend.pulls[name] = pull
+        backend.pulls[name] = gradients.pull

@@ -304,36 +304,29 @@ def register(backend: Any) -> None:
 
         return run
 
-    from . import attention as cupy_attention
-    from . import conv as cupy_conv
-    from . import counts as cupy_counts
-    from . import draws as cupy_draws
-    from . import elementwise as cupy_elementwise
-    from . import folds as cupy_folds
-    from . import move_launchers as cupy_moves
-    from . import norm_launchers as cupy_norms
-    from . import optim as cupy_optim
-    from . import optim_matrices as cupy_optim_matrices
-    from . import products as cupy_products
-    from . import ranges as cupy_ranges
-    from . import recurrent as cupy_recurrent
-    from . import rows as cupy_rows
-    from . import sums as cupy_sums
-    from . import unfold as cupy_unfold
+    from . import (
+        attention,
+        conv,
+        counts,
+        draws,
+        elementwise,
+        folds,
+        move_launchers,
+        norm_launchers,
+        optim,
+        optim_matrices,
+        products,
+        ranges,
+        recurrent,
+        rows,
+        sums,
+        unfold,
+    )
 
-    cupy_products.register(backend, gpu, reference)
-    cupy_sums.register(backend, gpu, reference)
-    cupy_elementwise.register(backend, gpu, reference)
-    cupy_rows.register(backend, gpu, reference)
-    cupy_folds.register(backend, gpu, reference)
-    cupy_norms.register(backend, gpu, reference)
-    cupy_attention.register(backend, gpu, reference)
-    cupy_draws.register(backend, gpu, reference)
-    cupy_counts.register(backend, gpu)
-    cupy_moves.register(backend, gpu, reference)
-    cupy_conv.register(backend, gpu, reference)
-    cupy_unfold.register(backend, gpu, reference)
-    cupy_recurrent.register(backend, gpu, reference)
-    cupy_optim.register(backend, gpu)
-    cupy_optim_matrices.register(backend, gpu)
-    backend.ranges = cupy_ranges.RangeWatch(gpu, backend)
+    every_file: tuple[Any, ...] = (
+        *(products, sums, elementwise, rows, folds, norm_launchers, attention, draws, counts),
+        *(move_launchers, conv, unfold, recurrent, optim, optim_matrices),
+    )
+    for file in every_file:
+        file.register(backend, gpu, reference)
+    backend.ranges = ranges.RangeWatch(gpu, backend)

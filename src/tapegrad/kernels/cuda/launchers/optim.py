@@ -43,7 +43,7 @@ ORDERS = {
 PLACE = I64().itemsize + I32().itemsize  # what a launch holds of a tensor besides addresses
 
 
-def register(backend: Any, gpu: Any) -> None:
+def register(backend: Any, gpu: Any, reference: Any) -> None:
     backend.optimizers = FusedRules(gpu, backend.copied)
     backend.counters = lambda values: Counters(gpu.xp, values)
     backend.gradients = Gradients(gpu)

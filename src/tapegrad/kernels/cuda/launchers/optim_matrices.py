@@ -27,7 +27,7 @@ MOST = 1 << 31  # elements of a tensor, less one
 ALIGNED = 64  # elements between the places of stacks
 
 
-def register(backend: Any, gpu: Any) -> None:
+def register(backend: Any, gpu: Any, reference: Any) -> None:
     backend.adafactor = Adafactor(gpu, backend)
     backend.muon = Muon(gpu, backend)
 

@@ -139,7 +139,7 @@ class RecurrentLayer(Launcher):
         return self.layers.plans.get((kind, width, SINGLE if dtype.itemsize == 2 else dtype))
 
     def contiguous(self, x: Any) -> Any:
-        """As the kernels take arrays: half precision in single, and contiguous."""
+        """An array as the kernels take it: half precision in single, and contiguous."""
         return None if x is None else dense(self.backend, half_as_single(x))
 
     def forward(

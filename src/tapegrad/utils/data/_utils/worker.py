@@ -1,4 +1,4 @@
-"""What runs in a worker process of a loader."""
+"""The main loop of a loader's worker process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MP_STATUS_CHECK_INTERVAL = 5.0
 
 @dataclass(slots=True, frozen=True)
 class WorkerInfo:
-    """What a dataset may know about the worker it runs in."""
+    """Facts for a dataset about the worker it runs in."""
 
     id: int
     num_workers: int

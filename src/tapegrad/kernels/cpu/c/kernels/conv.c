@@ -27,7 +27,7 @@ TG_FUSED
 #define UNIT 64   /* bytes of the outputs that are counted together */
 #define BLOCK 128 /* positions whose products are summed up before they go to a larger sum */
 
-/* What kernels/cpu/overrides/conv.py says about windows; then three numbers for every phase. */
+/* The sizes that kernels/cpu/overrides/conv.py passes about windows; then three numbers for every phase. */
 enum { SIZE = 0, LOW = 3, STRIDE = 6, LAID = 9, OUT = 12, PHASES = 15, FAR, FLAT, FIRST };
 
 /* The last sizes that the kernels are given, after 13 of their own. */

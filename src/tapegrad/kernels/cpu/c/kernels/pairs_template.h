@@ -14,7 +14,7 @@
     }                                                                                              \
     return q;
 
-/* What is behind the point of a degree is dropped; what is no number counts as negative. */
+/* Degrees are rounded towards zero; NaN counts as negative. */
 static T NAMED(degree)(T n) { return MATH(fabs)(n) < (T)9223372036854775808.0 ? MATH(trunc)(n) : -1; }
 
 static T NAMED(chebyshev)(T x, T n, int kind, T cosines_from) {

@@ -383,7 +383,7 @@ static int gradients_of(PyObject *grad, PyObject *left, PyObject *right, PyObjec
     return 1;
 }
 
-/* What an op has kept: its tensors, the result, attributes, and the strides that the rules ask for. */
+/* The kept values of an op: tensors, the result, attributes, and strides that the rules ask for. */
 static PyObject *pulled(PyObject *const *args, Py_ssize_t count, int summand) {
     const Py_ssize_t first = summand, strides = first + 3 + 2 * summand;
     if ((!blas.f32 && !tg_multiplies()) || count != 3 || !PyTuple_CheckExact(args[1]) ||

@@ -177,7 +177,7 @@ TG_VERSIONS static void NAMED(gru_rows)(void *context, int64_t begin, int64_t en
         const int64_t stop = lesser(now.count, end);
         const int64_t known = lesser(stop, last.count);
         T *gate = gates + now.first * wide;
-        /* What the states add goes one place to the right of r, z and n: the last stays there. */
+        /* The states' part of the gates is stored one place to the right of r, z and n. */
         NAMED(add_states)(begin, known, stop, width, 3 * width, last, out, hx, weight, 0,
                           gate + width, wide);
         for (int64_t row = begin; bias && row < stop; row++)

@@ -51,7 +51,7 @@ static double poisson(double rate, uniforms *u) {
     return 0;
 }
 
-/* What Stirling's formula for log(k!) leaves out. */
+/* The error of Stirling's formula for log(k!). */
 static double stirling(double k) {
     if (k <= 9)
         return tg_log_gamma(k + 1.0) -

@@ -555,7 +555,7 @@ static Program *program_for(PyObject *programs, PyObject *maker, long start,
     return NULL;
 }
 
-/* What floats arrays are; -1: not for us. */
+/* The kind of floats in the arrays; -1: not for the machine. */
 static int kind_of_arrays(PyObject *const *args, Py_ssize_t count) {
     for (Py_ssize_t k = 0; k < count; k++)
         if (PyArray_CheckExact(args[k])) {
@@ -832,7 +832,7 @@ static PyObject *call_gradients(PyObject *callable, PyObject *const *args, size_
     int kind = kind_of_arrays(args, 1);
     if (kind < 0 || count > MOST_TENSORS || self->first + self->count > PyTuple_GET_SIZE(kept))
         Py_RETURN_NONE;
-    /* What a rule does not read says all the same which formula it is: that of real numbers. */
+    /* Values that a rule does not read still decide its formula: whether it is that of real numbers. */
     for (int i = 0; i < self->first; i++)
         if (PyArray_Check(PyTuple_GET_ITEM(kept, i))) {
             int found = kind_of((PyArrayObject *)PyTuple_GET_ITEM(kept, i));
@@ -931,7 +931,7 @@ PyTypeObject tg_gradients_type = {
 
 /* What a tape has of a call of the machine, to be joined with others (compiler/plan/fusion.py):
    (program, sizes, operands), an operand being (kind, address, number, steps in bytes). */
-/* What a program was made from, a borrowed reference. */
+/* The formula that a program was made from, a borrowed reference. */
 PyObject *tg_said(const tg_program *program) {
     return ((const Program *)(const void *)((const char *)program - offsetof(Program, program)))->said;
 }

@@ -425,7 +425,7 @@ static int can_wait(const plan *p, const tg_program *program, int from, int to) 
     return 1;
 }
 
-/* What a step is as the first of a pair, with its vector in front; NEITHER: it is none. */
+/* The kind of a step as the first of a pair, with its vector in front; NEITHER: it is none. */
 static int as_first(const plan *p, planned *step) {
     const int swaps = p->is_number[step->a] && !p->is_number[step->b];
     int first = NEITHER;

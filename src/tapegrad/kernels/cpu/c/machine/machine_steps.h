@@ -371,7 +371,7 @@ static void NAMED(make_plan)(tg_prepared *prepared, const tg_operand *operands) 
     }
     for (int i = 0; i < program->all_listed; i++)
         listed[i] = (T)program->listed[i];
-    /* What is computed once gets a register of its own, as those of the program are used again. */
+    /* A value that is computed once gets a register of its own, as those of the program are used again. */
     uint8_t at[TG_MOST_REGISTERS];
     for (int i = 0; i < program->registers; i++)
         at[i] = (uint8_t)i;

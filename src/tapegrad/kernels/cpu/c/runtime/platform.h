@@ -1,4 +1,4 @@
-/* What operating systems and processors do differently: locks, threads, forks, pages, cores, time.
+/* Differences of operating systems and processors: locks, threads, forks, pages, cores, time.
    platform.c alone includes their headers. */
 
 #ifndef TAPEGRAD_PLATFORM_H

@@ -12,7 +12,7 @@
 
 #define MOST 12 /* arguments of a call that is forwarded from here, with those that are added */
 
-/* What has to be looked at in an argument: nothing, that it is a flag, or a whole number. */
+/* The check that an argument needs: nothing, that it is a flag, or a whole number. */
 enum { PLAIN = 0, FLAG = 1, WHOLE = 2, NOT_HERE = 3 };
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* What every kernel shares: one signature, the pool, and how loops are compiled for processors.
+/* Declarations for every kernel: one signature, the pool, and how loops are compiled for processors.
 
    A kernel gets pointers to its arrays, sizes and strides, and numbers. It allocates nothing that
    outlives the call, touches no Python object and may run without the GIL, so that Python, another
