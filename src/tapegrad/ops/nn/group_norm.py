@@ -12,9 +12,9 @@ from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift
 from ..block.checks import as_float
+from ..block.dims import as_int
 from ..block.samples import Draw
 from ..shape.copying import fresh
-from ..shape.views import as_int
 from .standardize import (
     GRADIENT_TEXT,
     Standardized,

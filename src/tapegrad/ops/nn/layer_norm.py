@@ -14,9 +14,9 @@ from ...errors import must_be_tensor
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
+from ..block.dims import as_ints
 from ..block.samples import Draw
 from ..pointwise.with_number import add_number
-from ..shape.views import as_ints
 from .standardize import (
     GRADIENT_TEXT,
     Standardized,

@@ -20,8 +20,8 @@ from ...kernels.conv_windows import Ints
 from ...kernels.geometry import laid_out_like
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.checks import as_float, not_implemented, refuse_overflow
+from ..block.dims import as_ints
 from ..block.samples import Draw
-from ..shape.views import as_ints
 from .smooth_activations import number_of
 
 # ruff: noqa: N805

@@ -15,8 +15,8 @@ from ...kernels.conv_windows import Ints, gather, scatter
 from ...kernels.geometry import out_size
 from ..block import Case, Linear, api, op
 from ..block.checks import not_implemented
+from ..block.dims import as_int, as_ints
 from ..block.samples import Draw
-from ..shape.views import as_int, as_ints
 
 # ruff: noqa: N805
 

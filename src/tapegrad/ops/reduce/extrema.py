@@ -12,9 +12,10 @@ from ...core.strides import contiguous
 from ..block import APIS, Block, Case, api, op
 from ..block.batching import entry_dims, flattened, up
 from ..block.checks import OUT_EXACT, only_bool
+from ..block.dims import all_dims, array_of, one_dim
 from ..block.samples import Draw
 from ..block.shapes import no_dims
-from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, one_dim, unreduce
+from .sums import DIMS_CASES, REDUCTION_CASES, unreduce
 
 # ruff: noqa: N805, E704
 

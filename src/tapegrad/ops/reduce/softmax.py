@@ -14,9 +14,10 @@ from ...core.rule_functions import RECORDED
 from ...core.strides import contiguous
 from ..block import SINGLE, Autocast, Block, Case, op
 from ..block.checks import OUT_EXACT, only_bool
+from ..block.dims import all_dims, one_dim, plain_dtype
 from ..block.samples import Draw
 from ..block.shapes import same_shape
-from .sums import all_dims, computed_wide, one_dim, plain_dtype, unreduce
+from .sums import computed_wide, unreduce
 
 # ruff: noqa: N805, E704
 

@@ -28,9 +28,9 @@ from ..block.checks import (
     only_tensors,
     refuse_too_big,
 )
+from ..block.dims import array_of
 from ..block.samples import Draw, Index
 from ..statistics.quickselect import sorted_by
-from .sums import array_of
 
 # ruff: noqa: N805
 

@@ -12,8 +12,8 @@ from ...core.rule_functions import RAW, RECORDED
 from ...core.strides import settled, strided, strides_of
 from ..block import Case, Linear, ViewOp, api, apply, helper, op
 from ..block.checks import OUT_EXACT, check_room
+from ..block.dims import as_int, as_ints
 from ..block.samples import Draw
-from .views import as_int, as_ints
 
 # ruff: noqa: N805
 

@@ -13,9 +13,9 @@ from ...core.dispatch import apply
 from ...core.warned import warn
 from ..block import Case, api, op
 from ..block.checks import OUT_EXACT, check_room, not_implemented
+from ..block.dims import as_int
 from ..block.samples import Draw
 from ..index.advanced import LinearMove
-from .views import as_int
 
 # ruff: noqa: N805
 

@@ -27,8 +27,8 @@ from ..block.checks import (
     only_tensors,
     only_wide,
 )
+from ..block.dims import as_int
 from ..block.samples import Draw, Index, unary_cases
-from ..shape.views import as_int
 from .kernels import pointwise
 from .kernels_gamma import digamma, log_gamma, trigamma, zeta
 from .kernels_incomplete import gamma_fractions

@@ -16,9 +16,9 @@ from ...core.transforms.batched import physical_array
 from ...core.warned import warn
 from ..block import APIS, Case, api
 from ..block.checks import kind_of
+from ..block.dims import as_int
 from ..block.samples import Draw, Index
 from ..linalg.matrices import tensor_array
-from ..shape.views import as_int
 
 
 @looks_at_values

@@ -10,9 +10,8 @@ from ...core.python_dispatch import read_values
 from ...errors import no_tensor_in_list
 from ..block import APIS, Case, api
 from ..block.checks import invalid_call, is_number
+from ..block.dims import array_of, as_int, as_ints
 from ..block.samples import Draw, Index
-from ..reduce.sums import array_of
-from ..shape.views import as_int, as_ints
 
 
 def joined(parts: list[Any], dim: int) -> Any:
