@@ -54,7 +54,6 @@ MYPYC_MODULES = [
     "src/tapegrad/autograd/starts.py",
     "src/tapegrad/autograd/inplace.py",
     "src/tapegrad/ops/block/checks.py",
-    "src/tapegrad/ops/block/dims.py",
     "src/tapegrad/ops/block/batching.py",
     "src/tapegrad/ops/block/forward_rules.py",
     "src/tapegrad/ops/products/linear_layer.py",

@@ -15,7 +15,7 @@ from ...core.strides import strides_of
 from ...core.transforms.batched import batched, has_batched, innermost, is_batched, lift
 from ..block import APIS, Block, Case, Linear, api, apply, op
 from ..block.batching import padded, up
-from ..block.dims import as_int, as_ints
+from ..block.checks import as_int, as_ints
 from ..block.samples import Draw, Index
 from ..index.view_scatter import check_part
 from ..shape.dim_order import inverse_order, permuted

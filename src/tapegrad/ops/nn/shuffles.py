@@ -9,7 +9,7 @@ from ...core.dispatch import apply
 from ...errors import must_be_tensor
 from ...kernels.geometry import laid_out_like
 from ..block import Case, Linear, api, op
-from ..block.dims import as_int
+from ..block.checks import as_int
 from ..block.samples import Draw, Index
 
 # ruff: noqa: N805

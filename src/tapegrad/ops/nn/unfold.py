@@ -14,8 +14,7 @@ from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints, gather, scatter
 from ...kernels.geometry import out_size
 from ..block import Case, Linear, api, op
-from ..block.checks import not_implemented
-from ..block.dims import as_int, as_ints
+from ..block.checks import as_int, as_ints, not_implemented
 from ..block.samples import Draw
 
 # ruff: noqa: N805

@@ -11,8 +11,7 @@ from ...core.named_results import return_type
 from ...core.strides import contiguous
 from ..block import APIS, Block, Case, api, op
 from ..block.batching import entry_dims, flattened, up
-from ..block.checks import OUT_EXACT, only_bool
-from ..block.dims import all_dims, array_of, one_dim
+from ..block.checks import OUT_EXACT, all_dims, array_of, one_dim, only_bool
 from ..block.samples import Draw
 from ..block.shapes import no_dims
 from .sums import DIMS_CASES, REDUCTION_CASES, unreduce

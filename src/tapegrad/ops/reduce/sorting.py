@@ -21,6 +21,7 @@ from ..block import Block, Case, api, apply, op
 from ..block.batching import flattened, lift
 from ..block.checks import (
     OUT_EXACT,
+    array_of,
     common,
     invalid_call,
     is_number,
@@ -28,7 +29,6 @@ from ..block.checks import (
     only_tensors,
     refuse_too_big,
 )
-from ..block.dims import array_of
 from ..block.samples import Draw, Index
 from ..statistics.quickselect import sorted_by
 

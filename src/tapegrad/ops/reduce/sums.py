@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ... import dtypes
-from ...core.base import F32, F64
+from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
 from ...core.rounding import half_as_single, rounded_to
@@ -14,8 +14,7 @@ from ...core.rule_functions import RAW
 from ...core.strides import contiguous
 from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
 from ..block.batching import entry_dims, flattened
-from ..block.checks import only_bool
-from ..block.dims import all_dims, array_of, one_dim, plain_dtype
+from ..block.checks import all_dims, array_of, one_dim, only_bool, plain_dtype
 from ..block.samples import Draw
 from ..block.shapes import no_dims, reduced_shape
 
@@ -147,6 +146,8 @@ def sum(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = N
     >>> x.sum(), x.sum(0)
     (tensor(10.), tensor([4., 6.]))
     """
+    if dim is MISSING and dtype is None and isinstance(input, TensorBase):
+        return apply(SumAll, (input,), (None,))
     if dim is MISSING:
         array_of("sum", input)
         return apply(SumAll, (input,), (plain_dtype("sum", dtype),))

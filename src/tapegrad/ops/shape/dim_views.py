@@ -16,8 +16,7 @@ from ...core.strides import settled, stretched, strided, strides_of
 from ...errors import no_tensor_in_list
 from ..block import SINGLE, Autocast, Case, ViewOp, api, apply, op, reads_as
 from ..block.batching import padded
-from ..block.checks import only_tensors, without_complex32
-from ..block.dims import as_int, as_ints, ints_of_call
+from ..block.checks import as_int, as_ints, ints_of_call, only_tensors, without_complex32
 from ..block.samples import Draw, Index
 from ..block.shapes import asked_shape
 from .bit_views import conjugate_view, negative_view

@@ -12,8 +12,7 @@ from ...core.base import wrap
 from ...core.dispatch import apply
 from ...core.warned import warn
 from ..block import Case, api, op
-from ..block.checks import OUT_EXACT, check_room, not_implemented
-from ..block.dims import as_int
+from ..block.checks import OUT_EXACT, as_int, check_room, not_implemented
 from ..block.samples import Draw
 from ..index.advanced import LinearMove
 

@@ -18,7 +18,7 @@ from ...core.transforms.batched import is_batched, through
 from ...device import contiguous_format
 from ...kernels.cpu import KERNELS
 from ..block import Case, ViewOp, api, apply, helper, op
-from ..block.dims import as_int, as_ints, ints_of_call
+from ..block.checks import as_int, as_ints, ints_of_call
 from ..block.samples import Draw
 from ..block.shapes import asked_shape
 

@@ -18,6 +18,7 @@ from ..block.checks import (
     BOOL,
     COMPLEX,
     INTEGRAL,
+    as_int,
     check_room,
     common,
     invalid_call,
@@ -27,7 +28,6 @@ from ..block.checks import (
     only_tensors,
     only_wide,
 )
-from ..block.dims import as_int
 from ..block.samples import Draw, Index, unary_cases
 from .kernels import pointwise
 from .kernels_gamma import digamma, log_gamma, trigamma, zeta

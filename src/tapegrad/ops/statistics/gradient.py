@@ -9,8 +9,7 @@ from ...core.base import TensorBase
 from ...core.python_dispatch import read_values
 from ...errors import no_tensor_in_list
 from ..block import APIS, Case, api
-from ..block.checks import invalid_call, is_number
-from ..block.dims import array_of, as_int, as_ints
+from ..block.checks import array_of, as_int, as_ints, invalid_call, is_number
 from ..block.samples import Draw, Index
 
 
