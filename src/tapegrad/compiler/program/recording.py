@@ -39,6 +39,7 @@ from ..plan.native_calls import Segment, in_segments
 from .costs import Costs
 from .dead_steps import without_dead_steps
 from .guard_table import GuardTable
+from .index_ranges import checked_before
 from .listing import Packed
 from .rollback import Rollback
 from .steps import GradientStep, timed
@@ -180,8 +181,9 @@ class Recording:
         made = [r for r in own if type(r) is Result]
         kept = [*[r._array for r in made], *read]
         moves = movable(needed, kept)
+        fine = checked_before(needed)  # while they have their tapes
         steps = in_segments(needed, kept, recorder.known_numbers())
-        self.rollback = Rollback(steps, needed, recorder, self.draws)
+        self.rollback = Rollback(steps, needed, recorder, self.draws, fine)
         self.plan = Plan(moves, steps)
         passes = [] if seen.outside is None else list(seen.outside.passes.values())
         settle([self.plan, *[each.plan for each in passes]])
