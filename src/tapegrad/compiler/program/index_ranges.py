@@ -22,14 +22,26 @@ from ..capture.symbolic_floats import NumberStep
 from .steps import FillStep, GradientStep, OpStep
 
 Range = tuple[Any, int]  # how many places there are; whether negative numbers count from the end
-# By the name of a kernel: what it checks, from the sizes that it is given.
-RANGES: dict[str, Any] = {
-    "take": lambda n: (n[1], n[4]),
-    "add_rows": lambda n: (n[1], n[4]),
-    "gather": lambda n: (n[1], 0),
-    "scatter": lambda n: (n[1], 0),
-    "places": lambda n: (n[2 : 2 + n[1]], 1),
-}
+
+
+class Ranges:
+    """By the name of a kernel: what it checks, from the sizes that it is given."""
+
+    @staticmethod
+    def take(n: tuple[int, ...]) -> Range:
+        return n[1], n[4]
+
+    add_rows = take
+
+    @staticmethod
+    def gather(n: tuple[int, ...]) -> Range:
+        return n[1], 0
+
+    scatter = gather
+
+    @staticmethod
+    def places(n: tuple[int, ...]) -> Range:
+        return n[2 : 2 + n[1]], 1
 
 
 def checked_ranges(tape: Any) -> tuple[Range, ...] | None:
@@ -40,9 +52,10 @@ def checked_ranges(tape: Any) -> tuple[Range, ...] | None:
         call = tape.described(i)
         if call is not None and call[0] == "check":
             name = "" if before is None else before[0].removesuffix("_f32").removesuffix("_f64")
-            if name not in RANGES:
+            ranges = vars(Ranges).get(name)
+            if not isinstance(ranges, staticmethod):
                 return None
-            found.append(RANGES[name](before[2]))
+            found.append(ranges(before[2]))
         before = call
     return tuple(found) if len(found) == len(tape.checked or ()) else None
 
