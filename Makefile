@@ -262,14 +262,15 @@ $(VENV)/.tools $(VENV_PURE)/.tools: pyproject.toml Makefile
 	@echo "installing the development tools into $(@D) ..."
 	@$(@D)/bin/python $(PIP_INSTALL) $(BUILD_TOOLS) $$($(@D)/bin/python -c "import tomllib; \
 	  own = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-	  print(*own['dependencies'], *own['optional-dependencies']['dev'])")
+	  print(*[d.partition(';')[0] for d in own['dependencies']], *own['optional-dependencies']['dev'])")
 	@touch $@
 
 $(VENV_DEMO)/.tools: pyproject.toml
 	$(call make_venv,$(@D))
 	@echo "installing NumPy and ml_dtypes into $(@D) ..."
 	@$(@D)/bin/python $(PIP_INSTALL) $$($(@D)/bin/python -c "import tomllib; \
-	  print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'])")
+	  own = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	  print(*[d.partition(';')[0] for d in own['dependencies']])")
 	@touch $@
 
 $(VENV_DOCS)/.tools: pyproject.toml Makefile
@@ -277,7 +278,7 @@ $(VENV_DOCS)/.tools: pyproject.toml Makefile
 	@echo "installing Sphinx and what the notebooks need into $(@D) ..."
 	@$(@D)/bin/python $(PIP_INSTALL) $$($(@D)/bin/python -c "import tomllib; \
 	  own = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-	  print(*own['dependencies'], *own['optional-dependencies']['docs'])")
+	  print(*[d.partition(';')[0] for d in own['dependencies']], *own['optional-dependencies']['docs'])")
 	@touch $@
 
 $(VENV_PARITY)/.tools: Makefile

@@ -318,7 +318,7 @@ def main() -> None:
     threads = [0, 1] if chosen.threads is None and not chosen.quick else [chosen.threads or 0]
     rows = compare(0.5 if chosen.quick else chosen.seconds, chosen.only, threads)
     if chosen.record:
-        record(rows)
+        record(rows, chosen.only)
     if chosen.write:
         write_page(rows, build)
     if not chosen.only:
@@ -329,7 +329,7 @@ def main() -> None:
         wheel_size()
 
 
-def record(rows: list[dict[str, Any]]) -> None:
+def record(rows: list[dict[str, Any]], only: str) -> None:
     """Add the geometric mean, and the rows that are slower than PyTorch, to the evidence."""
     sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tools"))
     import evidence
@@ -349,7 +349,8 @@ def record(rows: list[dict[str, Any]]) -> None:
                 "slower than PyTorch": len(slower),
             }
             note = ", ".join([f"`{label}` {share:.2f}" for label, share in slower.items()])
-            evidence.add("benchmarks", what, numbers, note=note)
+            named = what + f", labels with {only}" * bool(only)
+            evidence.add("benchmarks", named, numbers, note=note)
 
 
 def version(package: str) -> str:

@@ -10,6 +10,7 @@ and the memory that one process held at most, in megabytes.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import resource
 import subprocess
@@ -49,15 +50,21 @@ for _ in range({calls}):
     compiled(x).square().mean().backward()
 """,
 }
+# Unmodified, where it is installed; under tapegrad by `python -m tapegrad run`.
+PPO = """
+from stable_baselines3 import PPO
+PPO("MlpPolicy", "CartPole-v1", seed=0, device="cpu").learn(8192)
+"""
 # Calls until the first one that runs compiled: tapegrad's replays begin with the fourth.
 CALLS = {"tapegrad": 4, "torch": 1}
 
 
-def run(file: Path, cache: str) -> tuple[float, float, float]:
+def run(file: Path, cache: str, *options: str) -> tuple[float, float, float]:
     """Seconds of CPU time, seconds, and megabytes."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "OMP_NUM_THREADS": "1"}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-W", "ignore", str(file)], env=environment)
+    command = [sys.executable, "-W", "ignore", *options, str(file)]
+    child = subprocess.Popen(command, env=environment)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.perf_counter() - start
@@ -75,7 +82,10 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="add the numbers to docs/evidence")
     chosen = parser.parse_args()
     print("| | tapegrad | PyTorch |\n|---|---|---|")
-    for name, program in PROGRAMS.items():
+    programs = dict(PROGRAMS)
+    if importlib.util.find_spec("stable_baselines3"):
+        programs["8,192 steps of PPO, Stable-Baselines3"] = PPO
+    for name, program in programs.items():
         if chosen.only not in name:
             continue
         found: dict[str, list[tuple[float, float, float]]] = {library: [] for library in LIBRARIES}
@@ -85,7 +95,9 @@ def main() -> None:
                     file = Path(folder, f"program_{library}.py")
                     calls = CALLS[library]
                     file.write_text(program.format(library=library, calls=calls), encoding="utf-8")
-                    found[library].append(run(file, str(Path(folder, f"cache{i}"))))
+                    as_torch = program == PPO and library == "tapegrad"
+                    options = ["-m", "tapegrad", "run"] if as_torch else []
+                    found[library].append(run(file, str(Path(folder, f"cache{i}")), *options))
         cells = [tuple(min(column) for column in zip(*found[x], strict=True)) for x in LIBRARIES]
         print(
             f"| {name} |",

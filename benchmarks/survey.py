@@ -391,7 +391,7 @@ def report(survey: Survey, worst: int) -> str:
     return "\n\n".join(parts)
 
 
-def record(survey: Survey) -> None:
+def record(survey: Survey, only: str) -> None:
     """Add each size, pass and kind of input to the evidence, with the rows that lose most."""
     sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tools"))
     import evidence
@@ -399,7 +399,10 @@ def record(survey: Survey) -> None:
     groups: dict[str, list[Row]] = {}
     for row in survey.rows:
         passes = "forward" if row.passes == "forward" else "forward and backward"
-        groups.setdefault(f"{row.size}, {passes}, {row.kind or 'float32'}", []).append(row)
+        what = f"{row.size}, {passes}, {row.kind or 'float32'}" + f", names with {only}" * bool(
+            only
+        )
+        groups.setdefault(what, []).append(row)
     for what, rows in groups.items():
         numbers = {
             "calls": len(rows),
@@ -506,7 +509,7 @@ def main() -> None:
     text = report(survey, options.worst)
     print(text)
     if options.record:
-        record(survey)
+        record(survey, options.only)
     if options.write:
         PAGE.write_text(page_head(torch, options.note) + text + "\n")
 

@@ -64,6 +64,11 @@ def test_layers_that_mix_samples_are_refused() -> None:
     assert found["0.weight"].shape == (3, 2, 2)
 
 
+def test_a_model_without_layers_has_no_factors() -> None:
+    with pytest.raises(ValueError, match=r"\(Tanh\) has no linear or convolutional layer"):
+        func.kfac_factors(F.mse_loss, nn.Tanh(), torch.ones(3, 2), torch.ones(3, 2))
+
+
 def gauss_newton(model: Any, loss: Any, x: Any, y: Any, name: str) -> Any:
     """The block of the parameters of one layer, weight beside bias, from its definition."""
     layer = model.get_submodule(name)

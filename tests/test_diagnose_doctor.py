@@ -104,6 +104,16 @@ def test_every_finding_is_planted_and_documented():
         assert f"**{severity}**" in section and title in section, id
 
 
+def test_little_room_is_told_with_a_budget(broken):
+    (path,) = [p for p in BROKEN if p.stem.startswith("d29")]
+    data, text, _ = broken[str(path)]
+    (finding,) = data["findings"]
+    assert finding["what"].startswith("the graph has saved 44.0 MB for backward(), and ")
+    fix = 'with utils.checkpoint.budget("22.0 MB"): around forward and backward keeps half of it'
+    assert finding["fix"].startswith(fix)
+    assert "[D29] warning: saved values take most of the memory that is free" in text
+
+
 X, FLAT = torch.randn(16, 4), torch.randn(16)
 CLASSES = torch.randint(3, (16,))
 

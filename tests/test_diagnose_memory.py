@@ -16,6 +16,7 @@ import tapegrad as torch
 import tapegrad.nn.functional as F
 from tapegrad import diagnose, nn
 from tapegrad.diagnose import holders
+from tapegrad.utils._memory_budget import as_bytes
 
 # ---------------------------------------------------------------------- against tracemalloc
 
@@ -360,3 +361,19 @@ def test_looking_keeps_nothing_alive() -> None:
     report, first = inner()
     gc.collect()
     assert first() is None and report.held
+
+
+def test_a_large_graph_is_shown_a_budget():
+    x = torch.ones(3 << 20, requires_grad=True)
+    h = x
+    for _ in range(9):
+        h = h.tanh()
+    report = diagnose.memory(h)
+    half = report.activations // 2
+    assert report.activations >= 100 << 20
+    text = str(report)
+    assert "utils.checkpoint.budget(" in text and "computes the rest again" in text
+    size = text.split('budget("')[1].split('"')[0]
+    assert as_bytes(size) == pytest.approx(half, rel=0.06)  # a text that `budget` takes
+    small = diagnose.memory(x[:10].tanh())
+    assert "utils.checkpoint.budget(" not in str(small)

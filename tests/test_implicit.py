@@ -60,6 +60,33 @@ def test_derivatives_of_every_order(linear: str) -> None:
 
 
 @pytest.mark.parametrize("linear", LINEAR)
+def test_taylor_mode_through_a_root(linear: str) -> None:
+    """Against the same root by Newton steps written out."""
+    x, v = doubles([0.3, 0.7]), doubles([1.0, -2.0])
+
+    def solved(x: Any) -> Any:
+        start = torch.tensor([0.1], dtype=F64)
+        found = func.root(lambda z, x: z**3 + z - x.sin().sum(), start, x, tol=1e-13, linear=linear)
+        return found.sum()
+
+    def unrolled(x: Any) -> Any:
+        z = torch.tensor(0.1, dtype=F64)
+        for _ in range(40):
+            z = z - (z**3 + z - x.sin().sum()) / (3 * z**2 + 1)
+        return z
+
+    series = ([v, v.cos(), v * 0],)
+    value, got = func.jet(solved, (x,), series)
+    for a, b in zip(got, func.jet(unrolled, (x,), series)[1], strict=True):
+        assert a.item() == pytest.approx(b.item(), rel=1e-8)
+    laplacian = func.laplacian(solved)(x)
+    assert laplacian.item() == pytest.approx(func.hessian(unrolled)(x).trace().item(), rel=1e-8)
+    # Nothing requires grad, so nothing keeps a history.
+    for t in (value, *got, laplacian, func.jacfwd(solved)(x), func.jacfwd(func.jacfwd(solved))(x)):
+        assert not t.requires_grad
+
+
+@pytest.mark.parametrize("linear", LINEAR)
 def test_transforms_around_and_inside(linear: str) -> None:
     """The square root, with its argument given or read from outside."""
 

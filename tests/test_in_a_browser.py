@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -73,6 +75,23 @@ for _ in range(5):
 torch.set_num_threads(1)
 assert torch.func.vmap(torch.func.grad(lambda t: (t**3).sum()))(x).allclose(3 * x * x)
 assert torch.linalg.solve(torch.eye(3), torch.ones(3)).tolist() == [1, 1, 1]
+
+class Countdown(torch.autograd.Function):  # a backward pass in each backward pass, 60 deep
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x.detach()
+        return x.detach() - 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.x > 0:
+            with torch.enable_grad():
+                Countdown.apply((ctx.x - 1).requires_grad_()).sum().backward()
+        return ctx.x
+
+deep = torch.tensor(60.0, requires_grad=True)
+Countdown.apply(deep).backward()
+assert deep.grad == 60
 print(round(losses[-1], 4))
 """
 
@@ -118,3 +137,50 @@ def test_refusals(tmp_path):
     refused, missing = done.stdout.splitlines()
     assert refused in ("RuntimeError", "OSError", "ModuleNotFoundError")
     assert missing.startswith("torch.bfloat16 needs the package ml_dtypes")
+
+
+@pytest.mark.parametrize(
+    ("platform", "machine", "wanted"),
+    [
+        ("linux", "x86_64", ["numpy", "ml_dtypes"]),
+        ("linux", "aarch64", ["numpy", "ml_dtypes"]),
+        ("win32", "ARM64", ["numpy", "ml_dtypes"]),
+        ("darwin", "arm64", ["numpy", "ml_dtypes"]),
+        ("emscripten", "wasm32", ["numpy"]),
+        ("linux", "i686", ["numpy"]),
+        ("linux", "armv7l", ["numpy"]),
+    ],
+)
+def test_what_pip_installs_with_it(platform, machine, wanted):
+    """ml_dtypes only where it has wheels: no browser and no 32-bit system has a compiler for it."""
+    requirements = pytest.importorskip("packaging.requirements")
+    project = pathlib.Path(__file__).parents[1] / "pyproject.toml"
+    found = [
+        requirements.Requirement(d)
+        for d in tomllib.loads(project.read_text())["project"]["dependencies"]
+    ]
+    here = {"sys_platform": platform, "platform_machine": machine}
+    assert [r.name for r in found if r.marker is None or r.marker.evaluate(here)] == wanted
+
+
+CORE = """
+import pytest
+options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow and not thorough"]
+needs = ("thread", "stack", "deep_inside", "warnings_given", "engine_names-switches")
+options += ["-k", " and ".join([f"not {name}" for name in needs])]
+options += ["-c", sys.argv[1] + "/../pyproject.toml"]
+files = [f"{sys.argv[1]}/{name}.py" for name in ("test_engine", "test_programs", "test_kept")]
+sys.exit(pytest.main([*options, "--rootdir", sys.argv[1], *files]))
+"""
+
+
+@pytest.mark.thorough
+def test_the_core_of_the_suite(tmp_path):
+    """All but tests that start threads or workers, or go 150 backward passes deep."""
+    file = tmp_path / "program.py"
+    file.write_text(PRELUDE.replace(" | set(sys.argv[1:])", "") + CORE)
+    env = {**os.environ, "TAPEGRAD_NATIVE": "0", "TAPEGRAD_PURE": "1"}
+    command = [sys.executable, str(file), str(pathlib.Path(__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    failed = re.findall(r"^FAILED \S+::(\S+)(.*)", done.stdout, re.M)
+    assert not failed and " passed" in done.stdout, (failed, done.stdout[-2000:])

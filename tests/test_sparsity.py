@@ -568,6 +568,8 @@ REFUSED = {
         lambda x: func.jacobian(torch.sin, sparse=True).prepare(x)(x.double()),
         ValueError,
     ),
+    "a layout for sparse": (lambda x: func.jacobian(torch.sin, sparse="csr")(x), TypeError),
+    "a layout that is not sparse": (lambda x: func.hessian(torch.sum, layout="csr")(x), ValueError),
     "no chunks": (lambda x: func.jacobian(torch.sin, sparse=True, chunk_size=0)(x), ValueError),
     "a number": (lambda x: func.sparsity(torch.sin, 1.0), RuntimeError),
     "inside vmap": (

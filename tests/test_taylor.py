@@ -11,7 +11,7 @@ import pytest
 
 import tapegrad as torch
 from table import APIS, PURE, call, draw, plain, tensors_in
-from tapegrad import func
+from tapegrad import diagnose, func
 from tapegrad.core.base import wrap
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of functions that are outdated
@@ -320,6 +320,220 @@ def test_compiled():
         torch.testing.assert_close(compiled(points), of(points))
 
 
+def test_layers_cost_one_product_per_value_slopes_and_bends():
+    """Of a layer, the value, all first derivatives and the sum of second ones: three products."""
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    points = torch.randn(5, 4)
+    with torch.no_grad():
+        of = func.vmap(func.laplacian(lambda x: net(x).squeeze(-1)))
+        text = str(diagnose.program(of)(points))
+    made = [line for line in text.splitlines() if " @ " in line or "addmm(" in line]
+    # The first layer's second derivatives are zero.
+    assert len(made) == 5, text
+    assert "bmm(" not in text and not any(["* c" in line for line in made])
+
+
+@pytest.mark.filterwarnings("error")  # which say what cannot be compiled
+def test_coefficients_and_parts_are_compiled():
+    scale = torch.tensor([0.5, -1.0, 2.0])
+    weight = torch.randn(3, 4)
+    pairs = torch.tensor([[0, 1], [1, 2]])
+
+    def features(row: Any) -> Any:
+        return torch.tanh(row @ weight)
+
+    functions = [
+        func.operator(lambda x: (x.sin() * x.roll(1)).sum(), scale, lambda x: scale * x),
+        func.laplacian(lambda x: (x.sin() * x.roll(1)).sum(), directions=torch.randn(4, 3)),
+        func.laplacian(lambda a, b: a.sum() * b.sum(), parts=[features, (of_two, pairs)]),
+    ]
+    for of, size in zip(functions, [(5, 3), (5, 3), (5, 3, 3)], strict=True):
+        mapped = func.vmap(of)
+        compiled = torch.compile(mapped)
+        for seed in range(6):
+            torch.manual_seed(seed)
+            points = torch.randn(*size)
+            torch.testing.assert_close(compiled(points), mapped(points))
+        scale.mul_(2)  # replays read it, too
+        torch.testing.assert_close(compiled(points), mapped(points))
+
+
+# ---------------------------------------------------------------------- functions of users
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * g
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * t
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+        return Cube.apply(x), in_dims[0]
+
+
+class ExpAndSin(torch.autograd.Function):
+    """Two outputs, of which `jvp` reads one, and an argument that is no tensor."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, y: Any, scale: float) -> Any:
+        return x.exp() * scale, (x * y).sin()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs[:2], output[0])
+        ctx.save_for_forward(*inputs[:2], output[0])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, h: Any) -> Any:
+        x, y, e = ctx.saved_tensors
+        c = (x * y).cos()
+        return g * e + h * c * y, h * c * x, None
+
+    @staticmethod
+    def jvp(ctx: Any, tx: Any, ty: Any, _: Any) -> Any:
+        x, y, e = ctx.saved_tensors
+        return tx * e, (x * y).cos() * (tx * y + x * ty)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x.mul_(2)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_dirty(inputs[0])
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any) -> Any:
+        return t.mul_(2)
+
+
+def by_functions(x: Any) -> Any:
+    a, b = ExpAndSin.apply(x.sin(), x * x, 2.0)
+    return (a * b).sum() + Cube.apply(b).prod()
+
+
+def by_ops(x: Any) -> Any:
+    a, b = 2 * x.sin().exp(), (x.sin() * x * x).sin()
+    return (a * b).sum() + (b**3).prod()
+
+
+def test_functions_of_users_follow_paths_by_their_own_rule():
+    x, v = f64(0.5, 1.5), f64(0.3, -1.2)
+    series = ([v, v.cos(), v.sin(), v],)
+    got, want = [func.jet(f, (x,), series)[1] for f in (by_functions, by_ops)]
+    for a, b in zip(got, want, strict=True):
+        close(a, b)
+    ours, plainly = func.laplacian(by_functions), func.laplacian(by_ops)
+    close(func.laplacian(lambda x: Cube.apply(x).sum())(x), 6 * x.sum())
+    close(ours(x), plainly(x))
+    close(func.grad(ours)(x), func.grad(plainly)(x))
+    close(func.hessian(ours)(x), func.hessian(plainly)(x))
+    close(func.biharmonic(by_functions)(x), func.biharmonic(by_ops)(x))
+    points = torch.stack([x, x + 1, x * 0.1])
+    close(func.vmap(ours)(points), func.vmap(plainly)(points))
+    w = f64(0.3, 0.4).requires_grad_()
+    (a,), (b,) = [
+        torch.autograd.grad(func.laplacian(lambda x, f=f: f(x * w))(x), w)
+        for f in (by_functions, by_ops)
+    ]
+    close(a, b)
+    with pytest.raises(NotImplementedError, match="Taylor mode with Doubled, which writes into"):
+        func.jet(lambda x: Doubled.apply(x * 1).sum(), (x,), ([v, v],))
+
+
+def test_no_coefficients_of_no_inputs():
+    empty = torch.zeros(0)
+    f = lambda x: x.square().sum()  # noqa: E731
+    assert func.operator(f, 1.0, 2.0)(empty).item() == 0
+    assert func.laplacian(f)(empty).item() == 0
+
+
+# ---------------------------------------------------------------------- parts of the input
+
+PAIRS = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+
+
+def of_one(row: Any) -> Any:
+    return (row.sin() * row.roll(1)).exp()
+
+
+def of_two(rows: Any) -> Any:
+    return (rows[0] - rows[1]).square().sum().sqrt()
+
+
+def together(single: Any, distance: Any) -> Any:
+    return (single.sum(0).prod() * distance.cos().sum()).tanh() + single[0, 1] * distance[2]
+
+
+def with_pairs(x: Any) -> Any:
+    return together(func.vmap(of_one)(x), func.vmap(of_two)(x[torch.tensor(PAIRS)]))
+
+
+def test_parts_give_the_laplacian_of_the_whole():
+    torch.manual_seed(5)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    parts = [of_one, (of_two, torch.tensor(PAIRS))]
+    apart = func.laplacian(together, parts=parts)
+    size = x.numel()
+    want = func.hessian(with_pairs)(x).reshape(size, size).trace()
+    close(apart(x), want)
+    for chunk in (1, 5, 12, 40):
+        close(func.laplacian(together, parts=parts, chunk_size=chunk)(x), want)
+    whole = func.laplacian(with_pairs)
+    close(func.grad(apart)(x), func.grad(whole)(x))
+    points = torch.randn(5, 4, 3, dtype=torch.float64)
+    close(func.vmap(apart)(points), torch.stack([whole(p) for p in points]))
+    other = func.laplacian(
+        lambda a, h, b: a * h.prod() + b, 1, parts=lambda row: row.square().sum()
+    )
+    # The product of |x_i|^2 over two rows of n numbers: 2 n (|x_0|^2 + |x_1|^2).
+    close(other(3.0, x[:2], 7.0), 3 * 2 * 3 * x[:2].square().sum())
+
+
+def test_parts_learn():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh()).double()
+    points = torch.randn(4, 5, 3, dtype=torch.float64)
+    gradients = []
+    for of in (
+        func.laplacian(lambda h: h.sum(0).prod(), parts=net),
+        func.laplacian(lambda x: net(x).sum(0).prod()),
+    ):
+        loss = func.vmap(of)(points).square().mean()
+        gradients.append(torch.autograd.grad(loss, list(net.parameters())))
+    for a, b in zip(*gradients, strict=True):
+        close(a, b)
+
+
+def test_parts_follow_few_directions():
+    """Inside of a part there are as many directions as a row has numbers, not the whole input."""
+    layer = torch.nn.Linear(3, 7)
+    points = torch.randn(20, 3)
+    with torch.no_grad():
+        program = diagnose.program(func.laplacian(lambda h: h.sum(0).prod(), parts=layer))
+        text = str(program(points))
+        dense = str(diagnose.program(func.laplacian(lambda x: layer(x).sum(0).prod()))(points))
+    assert "(60, 7)" in text and "(1200, 7)" not in text
+    assert "(1200, 7)" in dense
+
+
 # ---------------------------------------------------------------------- refusals
 
 X = torch.ones(2)
@@ -334,6 +548,11 @@ REFUSED = {
     "directions of another shape": lambda: func.laplacian(torch.sum, directions=X)(X),
     "empty chunks": lambda: func.laplacian(torch.sum, chunk_size=0)(X),
     "a field of another shape": lambda: func.divergence(torch.sum)(X),
+    "parts and directions": lambda: func.laplacian(torch.sum, parts=torch.sin, directions=2),
+    "no part": lambda: func.laplacian(torch.sum, parts=[]),
+    "a part of a number": lambda: func.laplacian(torch.sum, parts=torch.sin)(X[0]),
+    "a list of rows": lambda: func.laplacian(torch.sum, parts=(torch.sin, torch.arange(2))),
+    "a row twice": lambda: func.laplacian(torch.sum, parts=(torch.sin, torch.tensor([[1, 1]]))),
 }
 
 
@@ -350,6 +569,12 @@ def test_what_is_no_tensor_is_refused():
         func.jet(torch.sin, X, [[X]])
     with pytest.raises(RuntimeError, match="only contain Tensors"):
         func.laplacian(lambda x: x)(2.0)
+    with pytest.raises(TypeError, match="`parts` must be a function, .* got int"):
+        func.laplacian(torch.sum, parts=[3])
+    with pytest.raises(TypeError, match="groups of a part must be a tensor, got list"):
+        func.laplacian(torch.sum, parts=(torch.sin, [[0, 1]]))
+    with pytest.raises(TypeError, match="a part must return one tensor, got tuple"):
+        func.laplacian(torch.sum, parts=lambda row: (row, row))(X)
 
 
 def test_coverage_says_how_each_op_is_differentiated():

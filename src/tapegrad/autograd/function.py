@@ -736,7 +736,7 @@ class ErrorNode(Node):
 
 
 def refuse_twice(grads: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same gradients as results of a node that raises."""
+    """Make gradients results of a node that raises: a second derivative of them is refused."""
     node = ErrorNode(
         "trying to differentiate twice a function that was marked with @once_differentiable"
     )

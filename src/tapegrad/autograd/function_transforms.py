@@ -12,6 +12,7 @@ argument and output, at which levels (`Places`), and shows its backward batched 
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +30,10 @@ from ..core.transforms.batched import (
     physical_array,
     physical_at,
 )
-from ..core.transforms.dual import attach, begin, current, stripped, tangent_of
+from ..core.transforms.dual import attach, begin, current, stripped, tangent_of, unshared
 from ..core.transforms.levels import STACK, Level
 from ..core.transforms.opening import forward_set_to, level_of, shown
+from ..core.transforms.series import restore, strip
 from ..utils import _pytree as pytree
 from . import view_history
 from .function import (
@@ -184,19 +186,65 @@ def same_inputs(tree: Any, physical_out: Any, physical: Any, args: Any) -> Any:
 def at_one_level(cls: Any, args: tuple[Any, ...], level: Level, rest: list[Level]) -> Any:
     """The result of the levels below, with this Function's own backward and jvp."""
     moves = level.kind != "grad" and any([moves_at(a, level) for a in args])
+    expansion = level.expansion
+    if expansion is not None:
+        rest = [each for each in rest if each.expansion is not expansion]
+        if any([moves_at(a, each) for a in args for each in expansion.levels]):
+            return in_expansion(cls, args, expansion, rest)
     if not moves and not recorded(args):
         return at_levels(cls, args, rest)
+    values = functools.partial(values_below, cls, args, rest)
+    return one_step(generated(cls)(), cls, args, level if moves else None, values)
+
+
+def values_below(cls: Any, args: tuple[Any, ...], rest: list[Level], ctx: Any) -> Any:
+    """The outputs of the levels below, and what the Function keeps of them."""
     # Only the tangents at outer levels need a history there: the values get this node's.
     quiet = not any([below.kind in ("jvp", "dual") for below in rest])
+    with no_grad() if quiet else contextlib.nullcontext():
+        output = at_levels(cls, args, rest)
+    with no_grad():
+        cls.setup_context(ctx, args, output)
+    return output
 
-    def values(ctx: Any) -> Any:
-        with no_grad() if quiet else contextlib.nullcontext():
-            output = at_levels(cls, args, rest)
-        with no_grad():
-            cls.setup_context(ctx, args, output)
-        return output
 
-    return one_step(generated(cls)(), cls, args, level if moves else None, values)
+def in_expansion(cls: Any, args: tuple[Any, ...], expansion: Any, rest: list[Level]) -> Any:
+    """One step in Taylor mode: the Function's `jvp`, run on tensors that carry derivatives."""
+    recording = recorded(args)
+    ctx = generated(cls)()
+    prepare(ctx, args, recording)
+    order = expansion.order
+    paths = [
+        expansion.derivatives(a, order) if isinstance(a, TensorBase) else [None] * order
+        for a in args
+    ]
+    taken = strip(args, expansion)
+    try:
+        output = values_below(cls, args, rest, ctx)
+        if ctx.dirty_tensors:
+            raise NotImplementedError(
+                f"Trying to use Taylor mode with {cls.__name__}, which writes into its arguments."
+            )
+        outputs = output if isinstance(output, tuple) else (output,)
+        made = outputs_with_history(ctx, args, outputs, recording)
+
+        def rule(F: Any, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> tuple[Any, ...]:
+            moved = generated(cls)()
+            moved.needs_input_grad = ctx.needs_input_grad
+            cls.setup_context(moved, tuple(tensors), outs if type(output) is tuple else outs[0])
+            return asked_jvp(cls, moved, args, tangents, len(outs))
+
+        derivatives = expansion.of_function(rule, args, paths, tuple(made))
+    finally:
+        restore(taken)
+    plain = {id(t) for t in ctx.non_differentiable}
+    for k, (level, pushed) in enumerate(zip(expansion.levels, derivatives, strict=False)):
+        given = [path[k] for path in paths]
+        for raw, out, tangent in zip(outputs, made, pushed, strict=True):
+            if tangent is not None and id(raw) not in plain and isinstance(out, TensorBase):
+                check_tangent(out, tangent)
+                put_tangent(out, unshared(tangent, given), level, False)
+    return finished(ctx, made, output, recording)
 
 
 def one_step(ctx: Any, cls: Any, args: tuple[Any, ...], level: Level | None, values: Any) -> Any:
@@ -381,25 +429,9 @@ def push_forward(
     """Ask the Function's `jvp` for the tangents of the outputs, and check them."""
     given = [tangent_of(a, level) if isinstance(a, TensorBase) else None for a in args]
     versions = [None if t is None else t._version for t in given]
-    with stripped(args, level):
-        shown_tangents = [
-            zeros_for(a) if t is None and ctx.materialize_grads else t
-            for a, t in zip(args, given, strict=True)
-        ]
-        # At a level of a transform, those further out go on.
-        with forward_set_to(level.kind != "dual"):
-            found = cls.jvp(ctx, *shown_tangents)
-    tangents = found if isinstance(found, tuple) else (found,)
-    for i, t in enumerate(tangents):
-        if not (t is None or isinstance(t, TensorBase)):
-            raise RuntimeError(
-                f"expected Variable or None (got {type(t).__name__}) for grad output {i}."
-            )
-    if len(tangents) != len(outputs):
-        raise RuntimeError(
-            "Function's jvp returned an invalid number of forward gradients (expected "
-            f"{len(outputs)} but got {len(tangents)})"
-        )
+    # At a level of a transform, those further out go on.
+    with stripped(args, level), forward_set_to(level.kind != "dual"):
+        tangents = asked_jvp(cls, ctx, args, given, len(outputs))
     plain = {id(t) for t in ctx.non_differentiable}
     dirty = {id(t) for t in ctx.dirty_tensors}
     for i, (raw, out, tangent) in enumerate(zip(outputs, made, tangents, strict=True)):
@@ -425,6 +457,27 @@ def push_forward(
                 check_view(tangent, given[source])
             check_tangent(out, tangent)
             put_tangent(out, tangent, level, source is not None and given[source] is None)
+
+
+def asked_jvp(cls: Any, ctx: Any, args: tuple[Any, ...], given: Any, count: int) -> tuple[Any, ...]:
+    """Call the `jvp` of a Function, and check that it gives a tangent or None for each output."""
+    shown_tangents = [
+        zeros_for(a) if t is None and ctx.materialize_grads else t
+        for a, t in zip(args, given, strict=True)
+    ]
+    found = cls.jvp(ctx, *shown_tangents)
+    tangents = found if isinstance(found, tuple) else (found,)
+    for i, t in enumerate(tangents):
+        if not (t is None or isinstance(t, TensorBase)):
+            raise RuntimeError(
+                f"expected Variable or None (got {type(t).__name__}) for grad output {i}."
+            )
+    if len(tangents) != count:
+        raise RuntimeError(
+            "Function's jvp returned an invalid number of forward gradients (expected "
+            f"{count} but got {len(tangents)})"
+        )
+    return tangents
 
 
 def zeros_for(a: Any) -> Any:

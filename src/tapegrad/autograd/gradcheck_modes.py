@@ -441,7 +441,7 @@ def zeros_unless(missing: bool, meta: Any) -> Any:
 
 
 def undefined(call: Callable[[Any], Any], missing: Any = None) -> Any:
-    """What `call` says to gradients that are None; it must not raise."""
+    """Call the function with gradients that are None; an exception is a failed check."""
     try:
         return call(missing)
     except RuntimeError as error:

@@ -144,6 +144,8 @@ def owned_by_sum(before: Any, g: Any, owned: int) -> int:
     values cannot be written to; PyTorch's are, and count it.
     """
     if not isinstance(before, TensorBase):
+        if isinstance(g, TensorBase):  # a sparse one
+            return 0
         return 1 if type(before) is ndarray else owned + 1
     a: Any = before._array
     if type(a) is not ndarray or not owned:

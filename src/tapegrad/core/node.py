@@ -570,3 +570,20 @@ def unbroadcast(F: Any, g: Any, shape: tuple[int, ...]) -> Any:
     if g.shape != shape:
         g = F.view(g, shape)
     return g
+
+
+def same_plain(t: Any) -> Any:
+    """Another tensor, of no class of its own, with the memory and the history of `t`."""
+    p = wrap(t._array)
+    share_history(p, t)
+    return p
+
+
+def share_history(p: Any, t: Any) -> None:
+    """Give a tensor the node, the version and the view of another one with the same memory."""
+    p._wants_grad = t._wants_grad
+    p._node = accumulate_node(t) if t._wants_grad and t._node is None else t._node
+    p._slot = t._slot
+    p._cell = t._version_cell()
+    p._view_of = None if t._view_of is None else t._view_of.twin()
+    p._cut = t._cut

@@ -28,7 +28,10 @@ class PerThread(threading.local):
 
 
 def instead(f: Callable[..., None], *args: Any) -> None:
-    """Call `f` in a new thread that has this one's state, and wait for it."""
+    """Call `f` in a new thread that has this one's state, and wait for it.
+
+    Where no thread can be started (in a browser), `f` goes on here, on what is left of the stack.
+    """
     states = [(each, dict(vars(each))) for each in MADE]
     failures: list[BaseException] = []
 
@@ -41,7 +44,11 @@ def instead(f: Callable[..., None], *args: Any) -> None:
             failures.append(error)
 
     thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        f(*args)
+        return
     thread.join()
     if failures:
         raise failures[0]

@@ -8,11 +8,12 @@ from typing import Any
 
 from ..errors import evidence
 from . import devices, lazy_conj
-from .base import INTERPRETED, STATE, WITH_BITS, TensorBase, blank, special_by, wrap
+from .base import INTERPRETED, STATE, WITH_BITS, TensorBase, blank, special_by
 from .dispatch import apply, run_on_arrays
 from .function_modes import watch_class
 from .late_bound import DISPATCHED, INTERPRETERS, TENSOR
 from .modes import MODES
+from .node import same_plain, share_history
 from .op import REGISTRY
 from .python_dispatch import ACTIVE, ask_about, class_dispatches, dispatches
 from .transforms import batched, dual
@@ -192,13 +193,6 @@ def without_class(t: Any) -> Any:
     return same_plain(t) if isinstance(t, TensorBase) and t._special else t
 
 
-def same_plain(t: Any) -> Any:
-    """Another tensor, of no class of its own, with the memory and the history of `t`."""
-    p = wrap(t._array)
-    share_history(p, t)
-    return p
-
-
 def same_class(t: Any) -> Any:
     """Another tensor of the class of `t`, with its memory, attributes and history."""
     made = blank(type(t))
@@ -216,17 +210,6 @@ def bare_twin(t: Any) -> Any:
     made._node = made._view_of = None
     made._slot = 0
     return made
-
-
-def share_history(p: Any, t: Any) -> None:
-    from .node import accumulate_node
-
-    p._wants_grad = t._wants_grad
-    p._node = accumulate_node(t) if t._wants_grad and t._node is None else t._node
-    p._slot = t._slot
-    p._cell = t._version_cell()
-    p._view_of = None if t._view_of is None else t._view_of.twin()
-    p._cut = t._cut
 
 
 def convert(result: Any, cls: type) -> Any:

@@ -98,6 +98,10 @@ def kfac_factors(loss: Function, model: Any, inputs: Any, targets: Any) -> dict[
     nn = tg.nn
     kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
     layers = {name: m for name, m in model.named_modules() if isinstance(m, kinds)}
+    if not layers:
+        raise ValueError(
+            f"kfac_factors: the model ({type(model).__name__}) has no linear or convolutional layer"
+        )
     seen: dict[str, tuple[Any, Any]] = {}
 
     def note(name: str, module: Any, args: Any, out: Any) -> Any:

@@ -64,7 +64,9 @@ class Tracked:
         for value in values:
             if not isinstance(value, TensorBase):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
-        self.levels = [level for level in STACK.batches() if not level.directions]
+        # Batches of directions are those of tangents, which may be values of further derivatives.
+        batches = [level for value in values for level in grounded(value)[1]]
+        self.levels = [v for v in STACK.batches() if not v.directions or v in batches]
         # What is computed here is itself differentiated further out, where that is switched on.
         self.outer_grad = MODES.records
         self.linked = False
@@ -126,9 +128,8 @@ class Tracked:
         if not isinstance(t, TensorBase):
             return t
         inner = below(t, self.levels) if self.levels else t
-        if not inner.requires_grad:
-            return t
-        if self.is_recorded([inner]):
+        physical, _ = grounded(inner)  # a batch of directions, say, is around it
+        if not physical.requires_grad or self.is_recorded([physical]):
             return t
         return above(self.cut_off(inner), self.levels)
 
@@ -317,6 +318,7 @@ def pull_back(func: Function, primals: tuple[Any, ...], argnums: Any, has_aux: b
         found = tracked.gradients(inner, lowered, keep=retain_graph, graph=graph)
         return pytree.tree_unflatten(found, spec)
 
+    pull.released = tracked.released  # type: ignore[attr-defined]
     value = pytree.tree_map(tracked.released, out)
     return (value, pull, released_aux(aux, tracked)) if has_aux else (value, pull)
 

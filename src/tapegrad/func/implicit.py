@@ -162,7 +162,8 @@ def pushed(
     Every op has the rules for it, and it may be asked for where forward mode runs already.
     """
     out, pull = vjp(function, *primals)
-    return vjp(lambda u: pull(u), tg.zeros_like(out))[1](tangents)[0]
+    found = vjp(lambda u: pull(u), tg.zeros_like(out))[1](tangents)[0]
+    return pull.released(found)
 
 
 def along(equation: Equation, x: Any, tensors: list[Any], some: list[int]) -> Callable[..., Any]:

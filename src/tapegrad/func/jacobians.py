@@ -11,6 +11,7 @@ import numpy as np
 import tapegrad as tg
 
 from ..core.base import STATE, TensorBase, wrap
+from ..core.transforms.batched import physical_array
 from ..core.transforms.dual import bare, tangent_of
 from ..core.transforms.levels import STACK
 from ..core.transforms.opening import level_of
@@ -147,7 +148,7 @@ def basis(tensors: Sequence[Any]) -> list[Any]:
     start = 0
     for t in tensors:
         count = t.numel()
-        if type(t._array) is np.ndarray and not STATE.modes_on:  # nobody looks on
+        if type(physical_array(t)) is np.ndarray and not STATE.modes_on:  # nobody looks on
             rows = np.eye(total, count, -start, t._array.dtype)
             made.append(wrap(rows.reshape(total, *t._array.shape)))
             start += count

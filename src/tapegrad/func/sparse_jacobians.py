@@ -455,6 +455,17 @@ def symmetric(pattern: Pattern) -> Pattern:
     return Pattern(key // max(count, 1), key % max(count, 1), (count, count))
 
 
+def check_sparse(name: str, sparse: Any, layout: Any) -> None:
+    if not isinstance(sparse, bool):
+        wanted = sparse if isinstance(sparse, str) and sparse in LAYOUTS else "csr"
+        raise TypeError(
+            f"{name}: `sparse` must be True or False, got {sparse!r}; the layout is another "
+            f"argument: sparse=True, layout={wanted!r}"
+        )
+    if not sparse and layout != "coo":
+        raise ValueError(f"{name}: layout={layout!r} needs sparse=True")
+
+
 def jacobian(
     func: Function,
     argnums: Any = 0,
@@ -476,6 +487,7 @@ def jacobian(
            values=tensor([2., 4.]),
            size=(2, 2), nnz=2, layout=torch.sparse_coo)
     """
+    check_sparse("jacobian", sparse, layout)
     if not sparse:
         return jacrev(func, argnums, chunk_size=chunk_size)
     return SparseDerivative(func, argnums, layout, chunk_size, False)
@@ -492,6 +504,7 @@ def hessian(
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
+    check_sparse("hessian", sparse, layout)
     if not sparse:
         return dense_hessian(func, argnums)
     return SparseDerivative(func, argnums, layout, None, True)

@@ -18,7 +18,7 @@ import tapegrad as tg
 from ..core.base import TensorBase
 from ..core.modes import grad_set_to
 from ..core.op import REGISTRY
-from ..core.transforms.batched import batched, has_batched
+from ..core.transforms.batched import batched, has_batched, lift
 from ..core.transforms.dual import bare, tangent_of
 from ..core.transforms.opening import level_of
 from ..core.transforms.series import Expansion, carrying, way_of
@@ -120,6 +120,7 @@ def laplacian(
     *,
     directions: int | Any = None,
     chunk_size: int | None = None,
+    parts: Any = None,
 ) -> Function:
     """The sum of the second derivatives along all axes of an input, in one collapsed forward pass.
 
@@ -128,13 +129,26 @@ def laplacian(
     whose second derivatives are averaged. `chunk_size`: how many directions are followed at a
     time; fewer take less memory.
 
+    `parts`: for functions in which the rows of the input meet late, such as networks for many
+    electrons. It is a function of one row; `func` gets the stacked results of all rows in place of
+    the input. Derivatives inside it are followed for each row on its own: along the axes of a row,
+    not of the whole input. A pair `(function, groups)`, where each row of the tensor `groups` has
+    the numbers of some rows, gives a function of these rows together; a list of parts gives `func`
+    several arguments.
+
     >>> torch.func.laplacian(lambda x: (x ** 3).sum())(tensor([1.0, 2.0]))
     tensor(18.)
+    >>> rows = tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> torch.func.laplacian(lambda sums: sums.prod(), parts=lambda row: (row ** 2).sum())(rows)
+    tensor(120.)
     """
+    listed = None if parts is None else checked_parts(parts, directions)
 
     @functools.wraps(func)
     def summed(*args: Any, **kwargs: Any) -> Any:
         x = the_input("laplacian", args, argnums)
+        if listed is not None:
+            return after_parts(func, args, kwargs, argnums, x, listed, chunk_size)
         rows = basis([x])[0] if directions is None else averaged(directions, x)
         return along_rows(func, args, kwargs, argnums, rows, None, None, chunk_size)
 
@@ -235,7 +249,14 @@ def operator(
         rows, weights = directions_of(of_second, flat)
         drift = None if of_first is None else (of_first + tg.zeros_like(flat)).reshape(x.shape)
         found = along_rows(
-            func, args, kwargs, argnums, rows.reshape(-1, *x.shape), weights, drift, chunk_size
+            func,
+            args,
+            kwargs,
+            argnums,
+            rows.reshape(len(rows), *x.shape),
+            weights,
+            drift,
+            chunk_size,
         )
         if of_zeroth is None:
             return found
@@ -246,7 +267,11 @@ def operator(
 
 
 def coefficient(c: Any, x: Any) -> Any:
-    return c if c is None or isinstance(c, TensorBase) else tg.as_tensor(c, dtype=x.dtype)
+    return (
+        c
+        if c is None or isinstance(c, TensorBase)
+        else tg.as_tensor(c, dtype=x.dtype, device=x.device)
+    )
 
 
 def directions_of(matrix: Any, flat: Any) -> tuple[Any, Any]:
@@ -314,6 +339,131 @@ def averaged(directions: Any, x: Any) -> Any:
         return (coins * 2 - 1).to(x.dtype) / directions**0.5
 
 
+# ---------------------------------------------------------------------- parts of the input
+
+
+def checked_parts(parts: Any, directions: Any) -> list[tuple[Function, Any]]:
+    """The parts as pairs of a function and groups of rows; None for each row by itself."""
+    if directions is not None:
+        raise ValueError("laplacian: `parts` and `directions` cannot be used together")
+    found = []
+    for part in parts if isinstance(parts, list) else [parts]:
+        function, groups = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+        if not callable(function):
+            raise TypeError(
+                "laplacian: `parts` must be a function, a pair (function, groups) or a list of "
+                f"these, got {type(function).__name__}"
+            )
+        if groups is not None:
+            check_groups(groups)
+        found.append((function, groups))
+    if not found:
+        raise ValueError("laplacian: `parts` is an empty list")
+    return found
+
+
+def check_groups(groups: Any) -> None:
+    if not isinstance(groups, TensorBase):
+        raise TypeError(
+            f"laplacian: the groups of a part must be a tensor, got {type(groups).__name__}"
+        )
+    if groups._array.dtype.kind not in "iu" or groups._array.ndim != 2:
+        raise ValueError(
+            "laplacian: the groups of a part must be a matrix of row numbers, got shape "
+            f"{tuple(groups.shape)} and {groups.dtype}"  # type: ignore[attr-defined]
+        )
+    if any([len(set(group)) < len(group) for group in groups.tolist()]):  # type: ignore[attr-defined]
+        raise ValueError("laplacian: a group of rows has one of them twice")
+
+
+def after_parts(
+    func: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    argnums: int,
+    x: Any,
+    parts: list[tuple[Function, Any]],
+    chunk_size: int | None,
+) -> Any:
+    """The Laplacian of a function of parts, from the derivatives of each part.
+
+    With t = part(x), the Laplacian of f(t(x)) is the sum of f's second derivatives along dt/dx_i,
+    and f's first derivative along the Laplacian of t.
+    """
+    if x.ndim == 0:
+        raise ValueError("laplacian: with `parts`, the input must have rows")
+    values, rows, drifts = [], [], []
+    for function, groups in parts:
+        numbers = tg.arange(x.numel(), device=x.device).reshape(x.shape)
+        pieces, places = (x, numbers) if groups is None else (x[groups], numbers[groups])
+        value, first, second = vmap(functools.partial(expanded, function))(pieces)
+        # Row d has the derivative of each part along x_d: those along the axes of its own piece.
+        count, size = first.shape[:2]
+        slopes = tg.zeros(x.numel(), *value.shape, dtype=value.dtype, device=x.device)
+        at = (places.reshape(count, size), tg.arange(count, device=x.device)[:, None])
+        values.append(value)
+        rows.append(slopes.index_put(at, first))
+        drifts.append(second)
+    number = checked_argnums(argnums, len(args))
+    before, after = args[:number], args[number + 1 :]  # type: ignore[operator]
+
+    def whole(*given: Any) -> Any:
+        return func(*before, *given, *after, **kwargs)
+
+    return along_several(whole, values, rows, drifts, chunk_size)
+
+
+def expanded(function: Function, piece: Any) -> tuple[Any, Any, Any]:
+    """The value of a function, its derivatives along all axes in rows, and its Laplacian."""
+    rows = basis([piece])[0]
+    with level_of("vmap", rows.shape[0]) as paths, ExitStack() as opened:
+        paths.directions = True
+        levels = [opened.enter_context(level_of("jvp")) for _ in range(2)]
+        Expansion(levels, paths)
+        out = function(carrying(piece.view_as(piece), [batched(rows, paths), None], levels))
+        if not isinstance(out, TensorBase):
+            raise TypeError(f"laplacian: a part must return one tensor, got {type(out).__name__}")
+        value = without(out, levels)
+        first, second = [derivative_or_zero(out, level, levels) for level in levels]
+        return value, lift(first, paths), second
+
+
+def along_several(
+    func: Function, values: list[Any], rows: list[Any], drifts: list[Any], chunk_size: int | None
+) -> Any:
+    """The second derivatives along rows of several arguments, and the first one along `drifts`."""
+    count = rows[0].shape[0]
+    step = checked_chunk(chunk_size, count)
+    total = None
+    for start in range(0, count, step) if count else (0,):
+        some = [each[start : start + step] for each in rows] if step < count else rows
+        with level_of("vmap", some[0].shape[0]) as paths, ExitStack() as opened:
+            paths.directions = True
+            levels = [opened.enter_context(level_of("jvp")) for _ in range(2)]
+            Expansion(levels, paths)
+            moved = [
+                carrying(x.view_as(x), [batched(row, paths), None if start else drift], levels)
+                for x, row, drift in zip(values, some, drifts, strict=True)
+            ]
+            out = func(*moved)
+            check_outputs(pytree.tree_leaves(out), "laplacian")
+            found = pytree.tree_map(
+                functools.partial(derivative_or_zero, level=levels[1], levels=levels), out
+            )
+        total = found if total is None else pytree.tree_map(tg.add, total, found)
+    return total
+
+
+def checked_chunk(chunk_size: int | None, count: int) -> int:
+    """How many directions are followed at a time."""
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"`chunk_size` should be None or greater than 0. (got {chunk_size})")
+    return max(count if chunk_size is None else min(chunk_size, count), 1)
+
+
+# ---------------------------------------------------------------------- one pass
+
+
 def along_rows(
     func: Function,
     args: tuple[Any, ...],
@@ -325,22 +475,15 @@ def along_rows(
     chunk_size: int | None,
 ) -> Any:
     """The weighted sum of second derivatives along rows, and the first derivative along `drift`."""
-    if not (chunk_size is None or chunk_size > 0):
-        raise ValueError(f"`chunk_size` should be None or greater than 0. (got {chunk_size})")
     count = rows.shape[0]
-    step = count if chunk_size is None else min(chunk_size, count)
+    step = checked_chunk(chunk_size, count)
     total = None
-    for start in range(0, count, max(step, 1)) if count else (0,):
-        part = slice(start, start + step)
-        found = one_pass(
-            func,
-            args,
-            kwargs,
-            argnums,
-            rows[part],
-            None if weights is None else weights[part],
-            drift,
-        )
+    for start in range(0, count, step) if count else (0,):
+        some, of_some = rows, weights
+        if step < count:
+            part = slice(start, start + step)
+            some, of_some = rows[part], None if weights is None else weights[part]
+        found = one_pass(func, args, kwargs, argnums, some, of_some, drift)
         drift = None
         total = found if total is None else pytree.tree_map(tg.add, total, found)
     return total

@@ -332,7 +332,7 @@ class Guards:
         if is_library_file(code.co_filename):  # a decorator, perhaps: what it was given counts
             for cell in function.__closure__ or ():
                 value = cell_contents(cell)
-                if callable(value):
+                if callable(value) or isinstance(value, (TensorBase, list, tuple)):
                     self.visit(value, name, depth)
             return
         if self.executed is not None and code not in self.executed:

@@ -134,9 +134,8 @@ class VettedCalls(NoticedStores):
         if acts and name not in vetted.LIBRARY_SEEN:
             self.give_up(f"it calls {name}()")
         inner = base.__closure__ or ()
-        for cell in inner:  # a wrapper around a function of the user's
-            value = cell_contents(cell)
-            if callable(value):
+        for cell in inner:  # a wrapper around a function of the user's, or around several
+            for value in functions_in(cell_contents(cell)):
                 self.prepare(value)
         made = function(*args, **kwargs)
         if owner is None and name.startswith(vetted.ASKS) and name not in vetted.OF_THE_COMPILER:
@@ -423,3 +422,12 @@ SPECIAL: dict[int, Any] = {
     id(delattr): lambda state, owner, name: state.del_attr(owner, name),
     id(gc.collect): lambda state, *args, **kwargs: gc.collect(*args, **kwargs),
 }
+
+
+def functions_in(value: Any) -> list[Any]:
+    """A function itself, or the functions in lists and tuples."""
+    if callable(value):
+        return [value]
+    if type(value) in (list, tuple):
+        return [each for item in value for each in functions_in(item)]
+    return []

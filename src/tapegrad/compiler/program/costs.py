@@ -1,4 +1,4 @@
-"""What compiling a function cost, and what a replay of it saves, by the clock."""
+"""Times of compiling a function and of its replays, in seconds."""
 
 from __future__ import annotations
 

@@ -18,8 +18,10 @@ import numpy as np
 from ..base import INTERPRETED, ORDINARY, TensorBase, wrap
 from ..devices import xp_of
 from ..dispatch import apply
+from ..host_arrays import host
 from ..late_bound import FORWARD_MODE, INTERPRETERS, TENSOR, VIEWS
 from ..modes import MODES
+from ..node import same_plain
 from ..op import Op
 from ..python_dispatch import dispatches
 from ..record import FLOATS
@@ -193,7 +195,9 @@ class stripped:
 
 def same_tensor(t: Any) -> Any:
     """Another tensor with the memory and the history of `t`, and no tangents."""
-    from ..subclass import as_subclass, same_class, same_plain, takes_part
+    if type(t) is TENSOR.cls and not dispatches(t):
+        return same_plain(t)
+    from ..subclass import as_subclass, same_class, takes_part
 
     if dispatches(t):
         p = same_class(t)
@@ -385,7 +389,7 @@ def laid_out_as(array: Any, front: tuple[int, ...], dtype: Any = None) -> Any:
     xp = xp_of(array)
     memory = xp.zeros((*front, reach), np.uint8)
     shape, strides = (*front, *array.shape), (*memory.strides[: len(front)], *array.strides)
-    if xp is not np:
+    if xp is not host:
         return wrap(xp.ndarray(shape, array.dtype, memory.data, strides))
     return wrap(np.ndarray(shape, array.dtype, memory, 0, strides))
 

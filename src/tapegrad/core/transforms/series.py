@@ -4,7 +4,7 @@ An expansion of order K has K levels of forward mode (dual.py), one per derivati
 tensor at level k is its k-th derivative along the path. So views, in-place writes and batches treat
 each derivative as they treat any tangent; only the derivatives of an op's result are made here:
 
-- a linear op is applied to each derivative;
+- a linear op is applied to each derivative, and so is one that is linear in what moves;
 - an op that is linear in each of two tensors follows Leibniz's product rule;
 - every other op has a forward-mode rule y' = jvp(x, x'). The rule, run with tensors that carry the
   derivatives up to k, gives y' with its derivatives up to k, and these are the derivatives 1 to
@@ -17,17 +17,18 @@ all that a Laplacian needs, and it is pushed through linear ops once, not once p
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from math import comb
 from typing import Any
 
-from ..base import TensorBase
+from ..base import INTERPRETED, TensorBase
 from ..dispatch import apply
 from ..op import Op
 from ..record import FLOATS
 from ..rule_functions import RECORDED
-from .batched import batch_of, is_batched, lift, mirrored
+from .batched import batch_of, grounded, is_batched, lift, mirrored
 from .dual import (
+    Dual,
+    alive,
     attach,
     bare,
     dual_of,
@@ -36,7 +37,6 @@ from .dual import (
     same_tensor,
     set_dual,
     source_of,
-    stripped,
     tangent_of,
     unshared,
 )
@@ -65,6 +65,19 @@ class Expansion:
     def derivatives(self, t: Any, order: int) -> Path:
         return [tangent_of(t, level) for level in self.levels[:order]]
 
+    def of_function(self, rule: Any, tensors: Any, paths: list[Path], outs: Any) -> list[Any]:
+        """The derivatives of outputs that no op has made, from their forward-mode rule.
+
+        `rule` has the signature of `Op.jvp`; the tensors come without derivatives (`strip`).
+        """
+        op = Op()
+        op.jvp = rule
+        op.single = False
+        op.jvp_reads_outs = True
+        op.tensors = ("input",) * len(paths)
+        op.needed_by = (op.outs,) * len(paths)
+        return results(op, tensors, paths, outs, (), self)
+
     def summed(self, t: Any) -> Any:
         """The weighted sum of a tensor over the paths of a collapsed expansion."""
         assert self.paths is not None
@@ -91,14 +104,15 @@ def push(op: Op, tensors: Any, attrs: Any, watch: Any, expansion: Expansion) -> 
         expansion.derivatives(t, order) if isinstance(t, TensorBase) else [None] * order
         for t in tensors
     ]
-    with ExitStack() as bare_tensors:
-        for level in reversed(levels):
-            bare_tensors.enter_context(stripped(tensors, level))
+    taken = strip(tensors, expansion)
+    try:
         result = apply(op, tensors, attrs, watch)
         if not op.differentiable:
             return result
         outs = (result,) if op.single else tuple(result)
         made = results(op, tensors, paths, outs, attrs, expansion)
+    finally:
+        restore(taken)
     for k, (level, pushed) in enumerate(zip(levels, made, strict=False)):
         given = [path[k] for path in paths]
         for i, (out, derivative) in enumerate(zip(outs, pushed, strict=True)):
@@ -111,6 +125,40 @@ def push(op: Op, tensors: Any, attrs: Any, watch: Any, expansion: Expansion) -> 
     return result
 
 
+def strip(tensors: Any, expansion: Expansion) -> list[tuple[Any, Dual, Dual | None]]:
+    """Take the derivatives of an expansion from tensors; `restore` gives them back."""
+    taken: list[tuple[Any, Dual, Dual | None]] = []
+    for t in tensors:
+        if isinstance(t, TensorBase):
+            if t._special == INTERPRETED:
+                t, _ = grounded(t)
+                take(t, expansion, taken)
+            if t._view_of is not None:
+                take(t._view_of.base, expansion, taken)  # a view would ask it
+    return taken
+
+
+def take(t: Any, expansion: Expansion, taken: list[tuple[Any, Dual, Dual | None]]) -> None:
+    found = dual_of(t)
+    rest = found
+    while rest is not None and rest.level.expansion is expansion:
+        rest = alive(rest.below)
+    if found is not None and rest is not found:
+        set_dual(t, rest)
+        taken.append((t, found, rest))
+
+
+def restore(taken: list[tuple[Any, Dual, Dual | None]]) -> None:
+    for t, found, rest in taken:
+        if dual_of(t) is rest:
+            set_dual(t, found)
+            continue
+        each: Dual | None = found
+        while each is not None and each is not rest:
+            attach(t, each.tangent, each.level, each.source)
+            each = alive(each.below)
+
+
 def results(
     op: Op, tensors: Any, paths: list[Path], outs: Any, attrs: Any, expansion: Expansion
 ) -> list[Any]:
@@ -121,7 +169,7 @@ def results(
         )
     order = expansion.order
     way = way_of(op)
-    if way == "linear":
+    if way == "linear" or affine(op, paths):
         return [linear(op, tensors, paths, outs, attrs, k) for k in range(order)]
     if expansion.paths is not None and order == 2:
         return collapsed(op, tensors, paths, outs, attrs, expansion)
@@ -137,6 +185,22 @@ def way_of(op: Op) -> str:
     if op.linear and (op.variadic or movable(op) == 1):
         return "linear"
     return "product" if op.multilinear and movable(op) == 2 else "rule"
+
+
+def affine(op: Op, paths: list[Path]) -> bool:
+    """Whether the gradient rules of the tensors that move read none of these, and no output.
+
+    Then the op's derivative does not change along the paths, as that of a product with a constant.
+    """
+    if op.variadic:
+        return False
+    moving = [i for i, path in enumerate(paths) if any([d is not None for d in path])]
+    names = [op.tensors[i] for i in moving]
+    for i in moving:
+        for name in op.needed_by[i]:
+            if name in names or name in op.outs:
+                return False
+    return True
 
 
 def movable(op: Op) -> int:
@@ -305,11 +369,9 @@ def one_moves(
 
     f' and f'' do not depend on the path: they are made once, not once per path.
     """
-    x = tensors[i]
-    ones = RECORDED.ones_like(x)
-    along: list[Path] = [[None, None] for _ in tensors]
-    along[i] = [ones, None]
-    (slope,), (bend,) = by_rule(op, tensors, along, outs, attrs, expansion, 2)
+    slope, bend = slope_and_bend(op, tensors, outs, attrs, i, expansion)
+    if slope is None:
+        return None, first_order(op, tensors, seconds, outs, attrs)[0]
     first = slope * firsts[i]
     second = None if seconds[i] is None else slope * seconds[i]
     if bend is not None:
@@ -318,3 +380,29 @@ def one_moves(
     others = [None if j == i else d for j, d in enumerate(seconds)]
     (rest,) = first_order(op, tensors, others, outs, attrs)
     return first, rest if second is None else second if rest is None else second + rest
+
+
+def slope_and_bend(
+    op: Op, tensors: Any, outs: Any, attrs: Any, i: int, expansion: Expansion
+) -> tuple[Any, Any]:
+    """f' and f'' of an elementwise op as a function of one tensor; None for an f'' of zero."""
+    x = tensors[i]
+    ones = RECORDED.ones_like(x)
+    tangents: list[Any] = [None] * len(tensors)
+    tangents[i] = ones
+    slope: Any = None
+    values = outs
+    if op.jvp_reads_outs:
+        (slope,) = first_order(op, tensors, tangents, outs, attrs)
+        if slope is None:
+            return None, None
+        values = (carrying(outs[0], [slope], expansion.levels),)
+    points = list(tensors)
+    points[i] = carrying(x, [ones], expansion.levels)
+    (made,) = expansion.with_order(
+        1, first_order, op, tuple(points), tangents, tuple(values), attrs
+    )
+    if made is None:
+        return None, None
+    bend = derivative(made, 1, expansion.levels, 1)
+    return derivative(made, 0, expansion.levels, 1) if slope is None else slope, bend

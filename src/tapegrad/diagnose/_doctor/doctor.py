@@ -29,6 +29,7 @@ from .modes import Modes
 from .numbers import Numbers
 from .piles import Piles
 from .report import Finding, Report
+from .room import Room
 from .state import Patient
 from .values import source_of
 from .watch import WATCH, Listener
@@ -62,6 +63,7 @@ class Doctor:
             Numbers(patient),
             Modes(patient),
             Piles(patient),
+            Room(patient),
         ]
         WATCH.add(self.listeners, patient.report.problems)
         return self

@@ -44,6 +44,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "D26": ("warning", "graphs pile up: tensors with history are stored across iterations"),
     "D27": ("warning", "the graph grows with every iteration"),
     "D28": ("error", "an update that loses its leaf: w = w - lr * w.grad"),
+    "D29": ("warning", "saved values take most of the memory that is free"),
 }
 # What follows from another fault is not told beside it.
 FOLLOWS: dict[str, set[str]] = {

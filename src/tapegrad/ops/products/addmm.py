@@ -10,7 +10,7 @@ from ...core.base import F32, F64
 from ...core.dispatch import apply
 from ...dtypes import cpp_name
 from ..block import LOWER, PROMOTE, Autocast, Block, Case, op, reads_as
-from ..block.batching import join, lift, padded, part
+from ..block.batching import broadcast_entries, join, lift, padded, part
 from ..block.checks import OUT_EXACT, as_number, refuse_overflow
 from ..block.samples import Draw
 from ..reduce.sorting import like_input
@@ -158,6 +158,13 @@ class Addmm(WithSummand):
         return run(Addmm, (input, mat1, mat2), factors("addmm", input, beta, alpha, run))
 
     def batch(F, size, batched, input, mat1, mat2, beta, alpha):
+        if not batched[2]:  # one product of a tall matrix, not a stack of products
+            summand = input
+            if batched[0] or (input.ndim == 2 and input.shape[0] > 1):
+                shape = (mat1.shape[-2], mat2.shape[1])
+                summand = join(F, broadcast_entries(F, input, size, batched[0], shape))
+            tall = join(F, lift(F, mat1, size, batched[1]))
+            return part(F, size, F.addmm(summand, tall, mat2, beta, alpha))
         left = lift(F, mat1, size, batched[1])
         summand = padded(F, lift(F, input, size, batched[0]), 1, 3)
         return F.baddbmm(summand, left, lift(F, mat2, size, batched[2]), beta, alpha)

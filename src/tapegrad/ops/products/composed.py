@@ -12,6 +12,8 @@ from ...core.function_modes import WATCHED, ask_watchers, is_watched
 from ...core.late_bound import ON_DEMAND
 from ...core.modes import MODES
 from ...core.python_dispatch import read_values
+from ...core.transforms.batched import batch_of, entered, is_batched, physical_at
+from ...core.transforms.levels import BATCHES
 from ...core.warned import warn_once
 from ...errors import explain_call
 from ..block import APIS, LOWER, WIDEST, Autocast, Case, api
@@ -73,6 +75,10 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
     if found is not None:
         return found  # by the same ops as below
     given = (input, weight) if bias is None else (input, weight, bias)
+    if BATCHES and is_batched(input):
+        found = linear_of_entries(*given)
+        if found is not None:
+            return found
     if not all([isinstance(t, TensorBase) for t in given]):
         found = ON_DEMAND.ask_foreign(linear, given, {})
         if found is not NotImplemented:
@@ -101,6 +107,16 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
     except RuntimeError as error:
         explain_call(error, "linear", ("input", "weight", "bias"), (input, weight, bias))
         raise
+
+
+def linear_of_entries(input: Any, weight: Any, bias: Any = None) -> Any:
+    """`linear` of one vector per entry of a batch: the vectors are the rows of a matrix."""
+    batch = batch_of(input)
+    shared = [t for t in (weight, bias) if isinstance(t, TensorBase)]
+    if input._array.ndim != 1 or any([physical_at(t, batch.level)[1] for t in shared]):
+        return None
+    out = linear_of_floats(batch.physical, weight, bias)
+    return None if out is None else entered(out, batch.level)
 
 
 @api(

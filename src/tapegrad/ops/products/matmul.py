@@ -15,6 +15,8 @@ from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.op import REGISTRY
 from ...core.rule_functions import RAW, RECORDED
+from ...core.transforms.batched import batch_of, entered, is_batched, physical_at
+from ...core.transforms.levels import BATCHES
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, must_be_tensor
 from ...kernels.cpu.backend import HOST
@@ -349,6 +351,10 @@ class Mv(Block):
         return apply(Mv, (input, vec))
 
     def batch(F, size, batched, input, vec):
+        if not batched[0]:
+            return F.mm(vec, F.transpose(input, 0, 1))
+        if not batched[1]:
+            return part(F, size, F.mv(join(F, input), vec))
         rows = lift(F, input, size, batched[0])
         column = F.unsqueeze(lift(F, vec, size, batched[1]), 2)
         return F.squeeze(F.bmm(rows, column), (2,))
@@ -531,6 +537,10 @@ def matmul(input: Any, other: Any) -> Any:
         check_mv(None, a, b)
         return apply(Mv, (input, other))
     if a.ndim == 1 and b.ndim == 2:
+        if BATCHES and is_batched(input) and a.shape[0] == b.shape[0] and a.dtype == b.dtype:
+            batch = batch_of(input)
+            if not physical_at(other, batch.level)[1]:
+                return entered(mm(batch.physical, other), batch.level)  # the vectors are rows
         out = apply(SqueezeProduct, (mm(input.unsqueeze(0), other),))
         out._version_cell().n = 1  # PyTorch squeezes the product in place
         return out
