@@ -25,7 +25,7 @@ Range = tuple[Any, int]  # how many places there are; whether negative numbers c
 
 
 class Ranges:
-    """By the name of a kernel: what it checks, from the sizes that it is given."""
+    """The range that each kernel checks, by its name, from the sizes that it is given."""
 
     @staticmethod
     def take(n: tuple[int, ...]) -> Range:
@@ -45,7 +45,7 @@ class Ranges:
 
 
 def checked_ranges(tape: Any) -> tuple[Range, ...] | None:
-    """What the kernels on a tape check, in order; None: something that is not known here."""
+    """The ranges that the kernels on a tape check, in order; None: one is not known here."""
     found: list[Range] = []
     before: Any = None
     for i in range(len(tape)):
@@ -76,7 +76,7 @@ def checked_before(steps: list[Any]) -> set[int]:
     found: set[int] = set()
     for step in steps:
         indices = ranges = None
-        if isinstance(step, OpStep) and step.is_taped and step.tape.checked:
+        if isinstance(step, OpStep) and step.tape is not None and step.tape.checked:
             indices, ranges = indices_of(step), checked_ranges(step.tape)
         if not indices or not ranges:
             forget_written(known, step)
