@@ -21,6 +21,7 @@ import tapegrad
 from table import APIS, SAMPLED, call, draw
 from tapegrad.api.publish import load_everything
 from tapegrad.core.base import quiet
+from tapegrad.core.host_arrays import host
 from tapegrad.core.op import REGISTRY, Op
 from tapegrad.core.rule_functions import RAW
 from tapegrad.expressions.cuda import FUNCTIONS, SPELLED
@@ -125,7 +126,7 @@ class OnNumPy:
         def run(*args: Any) -> Any:
             if op.name in self.calls.forwards:
                 self.calls.forward(op, args)
-            return op.forward(np, *args)
+            return op.forward(host, *args)
 
         return run
 
@@ -199,7 +200,7 @@ class Calls:
             return
         key = tuple([ARRAY if isinstance(a, np.ndarray) else a for a in args])
         formula = self.forwards[op.name].of(dtypes.pop(), key)[0]
-        self.note(op.name, formula, list(args), lambda values: op.forward(np, *values))
+        self.note(op.name, formula, list(args), lambda values: op.forward(host, *values))
 
     def gradients(self, op: Op, grad: Any, kept: Any, edges: Any) -> None:
         count = op.width + len(op.outs)
@@ -321,7 +322,7 @@ def test_loss_formulas(tmp_path: Any) -> None:
         values = (ARRAY, ARRAY, *rest)
         formula = gpu_formulas.of_forward(op).of(F64, values)[0]
         assert formula is not None, name
-        made.append((formula, [x, y, *rest], op.forward(np, x, y, *rest)))
+        made.append((formula, [x, y, *rest], op.forward(host, x, y, *rest)))
         calls = Calls()
         calls.closed = True
         for i, rule in enumerate(op.rules):

@@ -20,8 +20,8 @@ PACKAGE = pathlib.Path(tapegrad.__file__).parent
 # no row names belongs to PyTorch's names, on top.
 LAYERS = {
     "ground": """
-        dtypes device core.__init__ core.late_bound core.mypyc core.named_results core.per_thread
-        core.settings core.size utils._pytree utils._pytree_nodes kernels.__init__
+        dtypes device core.__init__ core.host_arrays core.late_bound core.mypyc core.named_results
+        core.per_thread core.settings core.size utils._pytree utils._pytree_nodes kernels.__init__
         kernels.cpu.__init__ backends.__init__ backends.cudnn _library.__init__ _library.schema
         recorder_for_torch
     """,

@@ -273,8 +273,13 @@ def test_convolution_of_views_and_other_dtypes():
     w = draw(rng, (4, 3, 3, 3), np.float32)
     how = ((1, 1), (1, 1), (1, 1), False, (0, 0), 1)
     ours, reference = kernels("convolution")
-    for a, b in ((x, w), (x[:, :, ::2], w), (x.astype(np.float16), w.astype(np.float16))):
-        np.testing.assert_array_equal(ours(a, b, None, *how), reference(a, b, None, *how))
+    for a in (x, x[:, :, ::2], x[..., ::-1]):  # as of a copy in C order, to the bit
+        found = ours(a, w, None, *how)
+        np.testing.assert_array_equal(found, ours(a.copy("C"), w, None, *how))
+        np.testing.assert_allclose(found, reference(a, w, None, *how), rtol=1e-3, atol=1e-4)
+        assert found.strides == reference(a, w, None, *how).strides
+    halves = x.astype(np.float16), w.astype(np.float16)
+    np.testing.assert_array_equal(ours(*halves, None, *how), reference(*halves, None, *how))
     ours, reference = kernels("conv_weight_grad")
     grad = np.broadcast_to(np.float32(1), (2, 4, 9, 8))
     found, expected = (k(grad, x, w.shape, how) for k in (ours, reference))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tapegrad.core.host_arrays import host
 from tapegrad.kernels.cpu import lapack
 from tapegrad.ops.linalg import householder, ldl, matrices
 
@@ -52,19 +53,21 @@ def check(fast, slow, dtype, room=1e3):
 @pytest.mark.parametrize("shape", [(4, 4), (2, 3, 5, 3), (3, 5), (1, 1), (70, 70)])
 def test_lu(monkeypatch, dtype, shape):
     a = drawn(dtype, *shape)
-    check(*both(monkeypatch, lambda: matrices.lu_arrays(np, a)), dtype)
+    check(*both(monkeypatch, lambda: matrices.lu_arrays(host, a)), dtype)
     zero = np.zeros(shape, dtype)
-    check(*both(monkeypatch, lambda: matrices.lu_arrays(np, zero)), dtype)
+    check(*both(monkeypatch, lambda: matrices.lu_arrays(host, zero)), dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("conjugate", [False, True])
 def test_solve_lu(monkeypatch, dtype, conjugate):
-    factors, pivots, _ = matrices.lu_arrays(np, drawn(dtype, 2, 6, 6) + 6 * np.eye(6, dtype=dtype))
+    factors, pivots, _ = matrices.lu_arrays(
+        host, drawn(dtype, 2, 6, 6) + 6 * np.eye(6, dtype=dtype)
+    )
     b = drawn(dtype, 2, 6, 3)
 
     def call():
-        return [np.ascontiguousarray(matrices.solve_lu(np, factors, pivots, b, conjugate))]
+        return [np.ascontiguousarray(matrices.solve_lu(host, factors, pivots, b, conjugate))]
 
     check(*both(monkeypatch, call), dtype)
 
@@ -74,13 +77,13 @@ def test_solve_lu(monkeypatch, dtype, conjugate):
 def test_ldl(monkeypatch, dtype, hermitian):
     for shape in ((4, 4), (3, 2, 5, 5), (66, 66)):
         a = drawn(dtype, *shape) + (16 * np.eye(66, dtype=dtype) if shape[0] == 66 else 0)
-        fast, slow = both(monkeypatch, lambda a=a: ldl.ldl_arrays(np, a, hermitian))
+        fast, slow = both(monkeypatch, lambda a=a: ldl.ldl_arrays(host, a, hermitian))
         check(fast, slow, dtype, 1e4)
         monkeypatch.undo()
         b = drawn(dtype, *shape[:-1], 3)
 
         def call(b=b, ld=slow[0], pivots=slow[1]):
-            return [np.ascontiguousarray(ldl.solve_ldl(np, ld, pivots, b, hermitian))]
+            return [np.ascontiguousarray(ldl.solve_ldl(host, ld, pivots, b, hermitian))]
 
         check(*both(monkeypatch, call), dtype, 1e5)
         monkeypatch.undo()
@@ -92,7 +95,7 @@ def test_ldl(monkeypatch, dtype, hermitian):
 def test_reflections(monkeypatch, dtype, turn, shape):
     a, x = drawn(dtype, *shape) / 8, drawn(dtype, *shape[:-1], 7)
     tau = drawn(dtype, *shape[:-2], shape[-1]) / 8
-    check(*both(monkeypatch, lambda: [householder.reflected(np, a, tau, x, turn)]), dtype)
+    check(*both(monkeypatch, lambda: [householder.reflected(host, a, tau, x, turn)]), dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -100,7 +103,7 @@ def test_reflections(monkeypatch, dtype, turn, shape):
 def test_product_of_reflections(monkeypatch, dtype, shape):
     a, tau = drawn(dtype, *shape) / 8, drawn(dtype, *shape[:-2], shape[-1]) / 8
     forward = householder.LinalgHouseholderProduct.forward
-    check(*both(monkeypatch, lambda: [forward(np, a, tau)]), dtype)
+    check(*both(monkeypatch, lambda: [forward(host, a, tau)]), dtype)
 
 
 def test_pivots_that_point_outside_do_not_reach_lapack():

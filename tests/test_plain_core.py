@@ -77,6 +77,42 @@ def test_an_op_and_a_pass_go_through_few_functions_and_files():
         assert all(a <= b for a, b in zip(walk, limit, strict=True)), found
 
 
+STEPS = """
+import sys
+import tapegrad
+
+x = tapegrad.tensor(0.2)
+w = tapegrad.tensor(0.5, requires_grad=True)
+(x * w + w).tanh().backward()  # the first time something is imported or looked up
+loss = (x * w + w).tanh()
+count, reached = 0, {}
+
+def look(frame, event, value):
+    global count
+    count += 1
+    where = frame.f_code.co_filename.rpartition("/")[2], frame.f_code.co_name
+    reached.setdefault(where[0], count)
+    reached.setdefault(where, count)
+    return look
+
+sys.settrace(look)
+loss.backward()
+sys.settrace(None)
+print(reached["engine.py"], reached["engine.py", "visit"])
+"""
+
+
+def test_a_debugger_steps_from_backward_into_the_engine():
+    """Calls, lines and returns: what `s` in pdb stops at."""
+    answer = subprocess.run(
+        [sys.executable, "-c", STEPS],
+        env={**os.environ, "TAPEGRAD_PURE": "1"}, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    steps_to_engine, steps_to_first_node = map(int, answer)
+    # 44 and 155 in Python 3.11; other versions count lines in other ways.
+    assert steps_to_engine <= 50 and steps_to_first_node <= 170, answer
+
+
 def test_a_slow_build_says_how_it_gets_fast(monkeypatch, capsys):
     """Where no compiler was found: in `info`, and once at a terminal that trains; not in pipes."""
     from tapegrad.kernels import cpu

@@ -117,6 +117,26 @@ def property_written_in_c(compile):
 
 
 @trap
+def property_written_in_c_far_inside(compile):
+    """In containers deeper than anything but the reads themselves is looked at."""
+
+    class Row(list):
+        k = property(operator.itemgetter(0))
+
+    row = Row([1.0])
+    kept = {"a": [[[[[[row]]]]]]}
+
+    @compile
+    def f(x):
+        return work(x) * kept["a"][0][0][0][0][0][0].k
+
+    def before(i):
+        row[0] = 1.0 + phase(i)
+
+    return Trap(f, before)
+
+
+@trap
 def descriptor(compile):
     values = weakref.WeakKeyDictionary()
 

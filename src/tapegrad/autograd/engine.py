@@ -17,14 +17,7 @@ from threading import get_ident
 from typing import Any
 
 from ..core.base import STATE, Node, begin_kernels, end_kernels, ndarray
-from ..core.gradient_memory import (
-    aliases,
-    in_grad_dtype,
-    is_tensor,
-    memory_of,
-    owned_by_sum,
-    sum_of,
-)
+from ..core.gradient_memory import aliases, in_grad_dtype, memory_of, owned_by_sum, sum_of
 from ..core.modes import MODES, grad_set_to
 from ..core.node import fill_in, pull_nothing, pull_recorded
 from ..errors import explain_backward
@@ -266,10 +259,7 @@ class Pass:
             parts[slot] = g if part is None else sum_of(part, g, self.record)
             return
         before = pending.total
-        if before is not None and not self.record and is_tensor(g):  # a sparse one
-            pending.total = sum_of(before, g, self.record)
-            pending.owned = 0
-        elif before is None:
+        if before is None:
             pending.total = g
             pending.owned = owned
         elif pending.owned and memory_of(before).may_add_into(before, g):

@@ -18,6 +18,7 @@ from ..device import CPU
 from .base import STATE, TensorBase, ndarray, wrap
 from .dispatch import REALS, common_dtype, holds_array, number_as
 from .gradient_memory import ArrayMemory
+from .host_arrays import host
 from .late_bound import GPU, ON_DEMAND
 from .lazy_conj import plain
 from .op import REGISTRY, Op
@@ -159,7 +160,7 @@ def xp_of(array: Any) -> Any:
         from . import meta
 
         return meta.XP
-    return DEVICE.xp if kind is STATE.device_type and DEVICE.xp is not None else np
+    return DEVICE.xp if kind is STATE.device_type and DEVICE.xp is not None else host
 
 
 def uploaded(array: Any) -> Any:
@@ -432,7 +433,7 @@ def placed(array: Any, place: int) -> Any:
 
 def sent(array: Any, xp: Any) -> Any:
     """An array copied to where `xp` computes: the host, or the current GPU."""
-    if xp is np:
+    if xp is host:
         return to_host(array)
     if xp is not DEVICE.xp:
         return xp.asarray(array)

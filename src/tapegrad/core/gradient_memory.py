@@ -24,6 +24,8 @@ class ArrayMemory:
 
     def may_add_into(self, target: Any, other: Any) -> bool:
         """Whether a sum may overwrite `target`, an array of this pass alone: it must be no view."""
+        if isinstance(other, TensorBase):  # a sparse one
+            return False
         fresh: bool
         if HOST_KERNELS.is_fresh is not None:
             fresh = HOST_KERNELS.is_fresh(target, other)
@@ -144,6 +146,8 @@ def owned_by_sum(before: Any, g: Any, owned: int) -> int:
     values cannot be written to; PyTorch's are, and count it.
     """
     if not isinstance(before, TensorBase):
+        if isinstance(g, TensorBase):  # a sparse one
+            return 0
         return 1 if type(before) is ndarray else owned + 1
     a: Any = before._array
     if type(a) is not ndarray or not owned:

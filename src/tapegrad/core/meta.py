@@ -22,6 +22,7 @@ from ..device import META as META_DEVICE
 from .base import STATE, TensorBase, wrap
 from .dispatch import operands_of, run_as
 from .gradient_memory import ArrayMemory
+from .host_arrays import host
 from .late_bound import META_SIDE
 from .op import Op
 from .record import finish
@@ -263,7 +264,7 @@ def execute(op: Op, arrays: list[Any], attrs: tuple[Any, ...]) -> Any:
 
     # On NumPy: sizes that do not go together, which are tried below, are errors there. Kernels of
     # elementwise ops ask NumPy then, and lay out results as they do for arrays with values.
-    reference = op.kernel if op.elementwise else functools.partial(op.forward, np)
+    reference = op.kernel if op.elementwise else functools.partial(op.forward, host)
 
     def call(*given: Any) -> Any:
         return run_as(reference, op, list(given[:count]), given[count:])

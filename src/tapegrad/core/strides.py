@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .base import STATE
+from .host_arrays import host
 from .late_bound import HOST_KERNELS
 
 Shape = tuple[int, ...]
@@ -54,7 +55,7 @@ def strided(xp: Any, array: Any, shape: Shape, strides: Shape, offset: int = 0) 
     if type(array) is STATE.meta_type:
         plain = array.view(np.ndarray)
         return strided(np, plain, shape, strides, offset).view(STATE.meta_type)
-    if xp is not np:
+    if xp is not host and xp is not np:
         return xp.ndarray(shape, array.dtype, array.data + offset, strides)
     array = np.asarray(array)  # rules hand over NumPy scalars
     if HOST_KERNELS.strided is not None:

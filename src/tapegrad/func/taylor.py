@@ -267,7 +267,11 @@ def operator(
 
 
 def coefficient(c: Any, x: Any) -> Any:
-    return c if c is None or isinstance(c, TensorBase) else tg.as_tensor(c, dtype=x.dtype)
+    return (
+        c
+        if c is None or isinstance(c, TensorBase)
+        else tg.as_tensor(c, dtype=x.dtype, device=x.device)
+    )
 
 
 def directions_of(matrix: Any, flat: Any) -> tuple[Any, Any]:

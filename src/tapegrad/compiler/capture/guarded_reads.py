@@ -85,8 +85,7 @@ class GuardedReads(Prepared):
         is_data = found is not ABSENT and hasattr(type(found), "__set__")
         if is_data:
             value = getattr(owner, name)
-            is_slot = type(found) in (types.MemberDescriptorType, types.GetSetDescriptorType)
-            if known and is_slot and name != "__dict__":
+            if known and is_computed_in_c(found) and name != "__dict__":
 
                 def same() -> bool:
                     now = getattr(owner, name, ABSENT)
@@ -395,3 +394,10 @@ class GuardedReads(Prepared):
             self.contents(owner)
         self.contents(item)
         return item in owner
+
+
+def is_computed_in_c(found: Any) -> bool:
+    """Whether a descriptor runs no function with source: each replay asks it again."""
+    if isinstance(found, property):
+        return not isinstance(found.fget, types.FunctionType)
+    return type(found) in (types.MemberDescriptorType, types.GetSetDescriptorType)

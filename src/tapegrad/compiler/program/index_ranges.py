@@ -14,6 +14,10 @@ import numpy as np
 
 from ...core.base import TensorBase
 from ...core.strides import address, memory
+from ...ops.index.advanced import IndexAt, IndexPut
+from ...ops.index.along_dim import IndexAdd, IndexSelect
+from ...ops.index.gather import Gather, ScatterAdd, ScatterSrc, ScatterValue
+from ...ops.nn.embedding import Embedding, EmbeddingDenseBackward
 from ..capture.symbolic_floats import NumberStep
 from .steps import FillStep, GradientStep, OpStep
 
@@ -52,17 +56,17 @@ def indexed(shape: tuple[int, ...], index: Any) -> Any:
 
 # What each of these ops refuses is a place out of range, and nothing else.
 CHECKS: dict[str, Callable[[OpStep], Any]] = {
-    "embedding": lambda step: [(step.arrays[1], (0, step.arrays[0].shape[0]))],
-    "embedding_dense_backward": lambda step: [(step.arrays[1], (0, step.attrs[0]))],
-    "gather": along(0, 1),
-    "index_select": along(0, 1),
-    "index_add": along(0, 1),
-    "scatter_add": along(0, 1),
-    "scatter_src": along(0, 1),
-    "scatter_value": along(0, 1),
+    Embedding.name: lambda step: [(step.arrays[1], (0, step.arrays[0].shape[0]))],
+    EmbeddingDenseBackward.name: lambda step: [(step.arrays[1], (0, step.attrs[0]))],
+    Gather.name: along(0, 1),
+    IndexSelect.name: along(0, 1),
+    IndexAdd.name: along(0, 1),
+    ScatterAdd.name: along(0, 1),
+    ScatterSrc.name: along(0, 1),
+    ScatterValue.name: along(0, 1),
     "scatter_into": scattered,
-    "index": lambda step: indexed(step.arrays[0].shape, step.attrs[0]),
-    "index_put": lambda step: indexed(step.arrays[0].shape, step.attrs[0]),
+    IndexAt.name: lambda step: indexed(step.arrays[0].shape, step.attrs[0]),
+    IndexPut.name: lambda step: indexed(step.arrays[0].shape, step.attrs[0]),
     "index_into": lambda step: indexed(step.attrs[0], step.attrs[1]),
 }
 

@@ -18,6 +18,7 @@ import numpy as np
 from ..base import INTERPRETED, ORDINARY, TensorBase, wrap
 from ..devices import xp_of
 from ..dispatch import apply
+from ..host_arrays import host
 from ..late_bound import FORWARD_MODE, INTERPRETERS, TENSOR, VIEWS
 from ..modes import MODES
 from ..node import same_plain
@@ -388,7 +389,7 @@ def laid_out_as(array: Any, front: tuple[int, ...], dtype: Any = None) -> Any:
     xp = xp_of(array)
     memory = xp.zeros((*front, reach), np.uint8)
     shape, strides = (*front, *array.shape), (*memory.strides[: len(front)], *array.strides)
-    if xp is not np:
+    if xp is not host:
         return wrap(xp.ndarray(shape, array.dtype, memory.data, strides))
     return wrap(np.ndarray(shape, array.dtype, memory, 0, strides))
 

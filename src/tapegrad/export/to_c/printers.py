@@ -85,6 +85,15 @@ def product(c: Call, memory: Memory) -> str:
     return "\n".join([one(i) for i in range(stack)])
 
 
+@prints("matvec", "matvec_columns")
+def product_with_vector(c: Call, memory: Memory) -> str:
+    rows, width, step, length = c.n[:4]
+    if c.base == "matvec" and width > length:
+        raise NoPrinter("a product with a vector of more than 65,536 elements")
+    a, x = [memory.pointer(p, c.T) for p in c.p[:2]]
+    return function(c.name, rows, width, step, a, x, memory.pointer(c.p[2], c.T, True))
+
+
 @prints("copy")
 def copy(c: Call, memory: Memory) -> str:
     size, *dims = c.n

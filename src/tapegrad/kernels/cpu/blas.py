@@ -6,11 +6,14 @@ import contextlib
 import ctypes
 import functools
 import os
+import threading
+import types
 from glob import glob
 from typing import Any
 
 import numpy as np
 
+from ...core.host_arrays import host
 from . import KERNELS
 
 
@@ -51,14 +54,87 @@ def connect() -> bool:
     return True
 
 
+# ---------------------------------------------------------------------- one thread
+
+FEW = 1 << 16  # multiplications: BLAS uses one thread for them in any case
+
+
+class OneThread:
+    """A context in which BLAS and LAPACK use one thread: how they cut their work decides about
+    rounding. The number that was set before returns when the last such context ends."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.inside = 0
+        self.before = 1
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.inside:
+                self.before = ask_threads()
+                if self.before != 1:
+                    tell_threads(1)
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside and self.before != 1:
+                tell_threads(self.before)
+
+
+ask_threads, tell_threads = blas_function("get_num_threads"), blas_function("set_num_threads")
+ONE_THREAD: Any = OneThread() if ask_threads and tell_threads else contextlib.nullcontext()
+
+
+def in_one_thread(function: Any) -> Any:
+    """`function`, whose use of BLAS gives the same bits however many threads there are."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        with ONE_THREAD:
+            return function(*args, **options)
+
+    return run
+
+
+def product_in_one_thread(function: Any) -> Any:
+    """`in_one_thread` for a product, with less overhead where BLAS uses one thread anyway."""
+
+    @functools.wraps(function)
+    def run(a: Any, b: Any, **options: Any) -> Any:
+        if a.size * b.shape[-1] <= FEW:
+            return function(a, b, **options)
+        with ONE_THREAD:
+            return function(a, b, **options)
+
+    return run
+
+
+for name in ("matmul", "dot"):
+    setattr(host, name, product_in_one_thread(getattr(np, name)))
+for name in ("tensordot", "inner", "vdot", "vecdot", "matvec", "vecmat"):
+    if hasattr(np, name):
+        setattr(host, name, in_one_thread(getattr(np, name)))
+vars(host)["linalg"] = types.SimpleNamespace(
+    **{
+        name: in_one_thread(value) if callable(value) and not isinstance(value, type) else value
+        for name, value in vars(np.linalg).items()
+        if name[:1] != "_"
+    }
+)
+
+# ---------------------------------------------------------------------- products of two matrices
+
+
 def numpy_dot(a: Any, b: Any) -> Any:
     """The product of two float matrices by BLAS: what matmul gives, with less overhead per call."""
-    return a.dot(b)
+    return host.dot(a, b)
 
 
 def native_dot(a: Any, b: Any) -> Any:
     out = KERNELS.product(a, b)
-    return a.dot(b) if out is None else out
+    return host.dot(a, b) if out is None else out
 
 
 # ---------------------------------------------------------------------- triangles
@@ -101,6 +177,7 @@ def solve_triangles(a: Any, x: Any, upper: bool, unit: bool) -> bool:
         return False
     side = UPPER if upper is not turned else LOWER
     start, to, each = a.ctypes.data, x.ctypes.data, a.strides[0]
+    run = in_one_thread(run)
     for i in range(count):
         run(
             *(ROW_MAJOR, LEFT, side, TURNED if turned else AS_IS, UNIT if unit else NOT_UNIT),

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from . import KERNELS
-from .blas import LETTERS, blas_library
+from .blas import LETTERS, blas_library, in_one_thread
 
+call = in_one_thread(KERNELS.lapack) if KERNELS is not None else None
 SMALL = 64  # work space: this many numbers a column, the largest block that LAPACK uses
 
 
@@ -47,7 +48,7 @@ def lu(a: Any) -> tuple[Any, Any, Any] | None:
     pivots = np.empty((count, depth), np.int64)
     info = np.empty(count, np.int32)
     for i in range(count):
-        info[i] = KERNELS.lapack(run, rows, columns, stack[i], rows, pivots[i], 0)
+        info[i] = call(run, rows, columns, stack[i], rows, pivots[i], 0)
     batch = a.shape[:-2]
     found = pivots.astype(np.int32).reshape(*batch, depth)
     return turned.swapaxes(-1, -2), found, info.reshape(batch)
@@ -69,7 +70,7 @@ def solve_lu(factors: Any, pivots: Any, b: Any, conjugate: bool) -> Any:
         return None  # LAPACK would follow them out of the matrix
     for i in range(len(stack)):
         sizes = (n, columns, stack[i], n, places[i], right[i], n)
-        KERNELS.lapack(run, "C" if conjugate else "N", *sizes, 0)
+        call(run, "C" if conjugate else "N", *sizes, 0)
     return turned.swapaxes(-1, -2)
 
 
@@ -87,7 +88,7 @@ def ldl(a: Any, hermitian: bool) -> tuple[Any, Any, Any] | None:
     room = np.empty(n * SMALL, a.dtype)
     for i in range(count):
         each = (stack[i], n, pivots[i], room, room.size, 0)
-        info[i] = KERNELS.lapack(run, "L", n, *each)
+        info[i] = call(run, "L", n, *each)
     batch = a.shape[:-2]
     found = pivots.astype(np.int32).reshape(*batch, n)
     return np.tril(stack.swapaxes(-1, -2)).reshape(a.shape), found, info.reshape(batch)
@@ -118,7 +119,7 @@ def solve_ldl(ld: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     if not all([are_pivots(each) for each in places.tolist()]):
         return None  # LAPACK would follow them out of the matrix
     for i in range(count):
-        KERNELS.lapack(run, "L", n, columns, factors[i], n, places[i], stack[i], n, 0)
+        call(run, "L", n, columns, factors[i], n, places[i], stack[i], n, 0)
     return turned.swapaxes(-1, -2)
 
 
@@ -135,7 +136,7 @@ def reflections(a: Any, tau: Any) -> Any:
     room = np.empty(columns * SMALL, a.dtype)
     for i in range(len(stack)):
         sizes = (rows, columns, count)
-        KERNELS.lapack(run, *sizes, stack[i], rows, scales[i], room, room.size, 0)
+        call(run, *sizes, stack[i], rows, scales[i], room, room.size, 0)
     return turned.swapaxes(-1, -2)
 
 
@@ -156,5 +157,5 @@ def reflected(a: Any, tau: Any, x: Any, turn: bool) -> Any:
     room = np.empty(columns * SMALL + SMALL * (SMALL + 1), a.dtype)
     for i in range(math.prod(batch)):
         sizes = (rows, columns, count, vectors[i], rows, scales[i])
-        KERNELS.lapack(run, "L", how, *sizes, stack[i], rows, room, room.size, 0)
+        call(run, "L", how, *sizes, stack[i], rows, room, room.size, 0)
     return turned.swapaxes(-1, -2)

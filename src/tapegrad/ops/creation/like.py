@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ... import dtypes
 from ...core.base import STATE
+from ...core.host_arrays import host
 from ...core.late_bound import ON_DEMAND
 from ...core.transforms.batched import batch_of, batched, is_batched, repeated, through
 from ...device import channels_last, channels_last_3d, contiguous_format, strided
@@ -33,7 +32,7 @@ def like(input: Any, dtype: Any, memory_format: Any = None, device: Any = None) 
     array = input._array
     if dtype is None:
         dtype = array.dtype
-    xp = home(device, input) if STATE.elsewhere or device is not None else np
+    xp = home(device, input) if STATE.elsewhere or device is not None else host
     if memory_format in (channels_last, channels_last_3d):
         return in_format(array.shape, dtype, memory_format, xp)
     if memory_format is contiguous_format or (array.flags.c_contiguous and 1 not in array.shape):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core.base import F32, F64, TensorBase
+from ...core.host_arrays import host
 from ...core.rounding import fused
 from ...core.warned import warn
 from ...errors import does_not_fit
@@ -77,7 +78,7 @@ def arange(
     if target is None:
         whole = all([isinstance(v, int) for v in (low, high, by)])
         target = dtypes.int64.np if whole else dtypes.default_np()
-    xp = home(device) if out is None else np
+    xp = home(device) if out is None else host
     array = range_values(low, high, by, target, "arange_cpu", xp)
     if out is None:
         return made(array, requires_grad)
@@ -151,7 +152,7 @@ def range_values(low: Any, high: Any, by: Any, dtype: Any, kernel: str, xp: Any 
         checked_count(count)
         return (low + by * xp.arange(count, dtype=np.int64)).astype(dtype, copy=False)
     count = checked_count(math.ceil(finite_steps((float(high) - float(low)) / float(by))))
-    if xp is not np:  # every number by itself, rounded once
+    if xp is not host:  # every number by itself, rounded once
         return (xp.arange(count, dtype=np.float64) * float(by) + float(low)).astype(dtype)
     return steps_from(float(low), float(by), count, dtype)
 

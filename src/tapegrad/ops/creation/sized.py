@@ -10,6 +10,7 @@ from ... import dtypes
 from ...core.arguments import is_index
 from ...core.base import STATE, TensorBase, note_birth, wrap
 from ...core.devices import DEVICE, is_device, sent, xp_of
+from ...core.host_arrays import host
 from ...core.modes import MODES
 from ...core.strides import strided as strided_view
 from ...device import channels_last, contiguous_format, preserve_format, strided
@@ -66,10 +67,10 @@ def home(device: Any, beside: Any = None) -> Any:
     if device is None and beside is not None and STATE.meta_type is not None:
         return xp_of(beside._array)
     if STATE.device_type is None:
-        return np
+        return host
     if device is None:
-        return DEVICE.xp if beside is not None and is_device(beside) else np
-    return DEVICE.xp if device_type(device).type == "cuda" else np
+        return DEVICE.xp if beside is not None and is_device(beside) else host
+    return DEVICE.xp if device_type(device).type == "cuda" else host
 
 
 def restrided(array: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from ...autograd.inplace import write
 from ...core.base import as_array, wrap
 from ...core.devices import xp_of
+from ...core.host_arrays import host
 from ...core.node import unbroadcast
 from ...core.python_dispatch import same_always
 from ...core.transforms.batched import physical_array
@@ -254,7 +255,7 @@ def add_rows(xp: Any, out: Any, where: Any, rows: Any) -> None:
     """Add row i of `rows` to row `where[i]` of `out`, one after the other."""
     if not rows.size:
         return
-    if xp is not np:
+    if xp is not host:
         xp.add.at(out, where, rows)
         return
     if out.ndim == 1 or rows.size == len(rows):
@@ -279,12 +280,12 @@ def add_rows(xp: Any, out: Any, where: Any, rows: Any) -> None:
         out[ordered[first + k]] += rows[order[first + k]]
 
 
-add_up_on_host = HOST.helper("index_into", functools.partial(add_up, np))
+add_up_on_host = HOST.helper("index_into", functools.partial(add_up, host))
 
 
 def added_up(xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros with `values` added at `index`, by a kernel where there is one."""
-    return add_up_on_host(values, shape, index) if xp is np else add_up(xp, values, shape, index)
+    return add_up_on_host(values, shape, index) if xp is host else add_up(xp, values, shape, index)
 
 
 def index_into_raw(grad: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:

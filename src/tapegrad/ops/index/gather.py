@@ -13,6 +13,7 @@ from ...core.arguments import number_as_array, wrap_dim
 from ...core.array_kind import out_of_sight
 from ...core.base import TensorBase, as_array, wrap
 from ...core.devices import to_host, xp_of
+from ...core.host_arrays import host
 from ...core.late_bound import ON_DEMAND
 from ...core.python_dispatch import same_always
 from ...core.rule_functions import RECORDED
@@ -222,12 +223,12 @@ def scattered(xp: Any, values: Any, index: Any, shape: tuple[int, ...], dim: int
     return out
 
 
-scattered_on_host = HOST.helper("scatter_into", functools.partial(scattered, np))
+scattered_on_host = HOST.helper("scatter_into", functools.partial(scattered, host))
 
 
 def scatter_into_raw(grad: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
     xp, values = xp_of(grad), as_array(grad)
-    if xp is np:
+    if xp is host:
         return scattered_on_host(values, index, shape, dim)
     return scattered(xp, values, index, shape, dim)
 

@@ -13,6 +13,7 @@ from ...core.array_kind import out_of_sight
 from ...core.base import TensorBase, wrap
 from ...core.devices import to_host
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import (
     dynamic_shape,
@@ -233,7 +234,7 @@ class MaskedScatter(Move):
         shape = np.broadcast_shapes(input.shape, mask.shape)
         out = xp.array(xp.broadcast_to(input, shape), order="C", copy=True)
         mask = xp.broadcast_to(mask, shape)
-        if xp is np:
+        if xp is host:
             out[mask] = source.reshape(-1)[: int(xp.count_nonzero(mask))]
             return out
         if not source.size:

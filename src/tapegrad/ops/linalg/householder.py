@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...core.array_kind import refuse_meta
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...kernels.cpu import lapack
 from ..block import SINGLE, Autocast, Block, Case, api, op
@@ -51,7 +50,7 @@ def order(count: int, turn: bool) -> list[int]:
 
 def reflected(xp: Any, input: Any, tau: Any, x: Any, turn: bool) -> Any:
     """Q X, or Qᴴ X."""
-    found = lapack.reflected(input, tau, x, turn) if xp is np else None
+    found = lapack.reflected(input, tau, x, turn) if xp is host else None
     if found is not None:
         return found
     count = tau.shape[-1]
@@ -141,7 +140,7 @@ class LinalgHouseholderProduct(Block):
     autocast = Autocast(cpu=SINGLE)
 
     def fwd(xp, input, tau):
-        found = lapack.reflections(input, tau) if xp is np else None
+        found = lapack.reflections(input, tau) if xp is host else None
         if found is not None:
             return found
         start = xp.eye(input.shape[-2], input.shape[-1], dtype=input.dtype)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...kernels.cpu import lapack
 from ..block import Block, Case, api, op
@@ -66,7 +67,7 @@ def ldl_arrays(xp: Any, a: Any, hermitian: bool) -> tuple[Any, Any, Any]:
 
     A loop over columns; the matrices of a stack go through it together, each with its own pivots.
     """
-    found = lapack.ldl(a, hermitian) if xp is np else None
+    found = lapack.ldl(a, hermitian) if xp is host else None
     if found is not None:
         return found
     hermitian = hermitian and a.dtype.kind == "c"
@@ -146,7 +147,7 @@ def solve_ldl(xp: Any, ld: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     pivots = flat(xp.broadcast_to(pivots, (*batch, n)), 1)
     if x.size == 0:
         return x.reshape(*batch, *b.shape[-2:])
-    found = lapack.solve_ldl(ld, pivots, x, hermitian) if xp is np else None
+    found = lapack.solve_ldl(ld, pivots, x, hermitian) if xp is host else None
     if found is not None:
         return found.reshape(*batch, *b.shape[-2:])
     first = pivots < 0  # of two columns that belong together

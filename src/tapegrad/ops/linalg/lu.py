@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
@@ -250,7 +251,7 @@ def taken_apart(xp: Any, lu: Any) -> tuple[Any, Any]:
     """L and U of packed factors."""
     rows, columns = lu.shape[-2:]
     k = min(rows, columns)
-    if xp is np:
+    if xp is host:
         lower = Tril.kernel(lu[..., :, :k], -1)
         np.einsum("...ii->...i", lower[..., :k, :])[...] = 1
         return lower, Triu.kernel(lu[..., :k, :], 0)

@@ -15,6 +15,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.devices import to_host
+from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import physical_array
@@ -226,7 +227,7 @@ def flat(x: Any, core: int = 2) -> Any:
 
 def lu_arrays(xp: Any, a: Any) -> tuple[Any, Any, Any]:
     """The LU factors in one matrix, the pivots (from 1) and, per matrix, the first zero pivot."""
-    found = lapack.lu(a) if xp is np else None
+    found = lapack.lu(a) if xp is host else None
     if found is not None:
         return found
     lu = flat(a)
@@ -270,7 +271,7 @@ def substitute(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
     x = xp.array(xp.broadcast_to(b, (*batch, *b.shape[-2:])), order="C")
     if x.size == 0:
         return x
-    if xp is np and x.size <= FEW_TRIANGLES * n * n * b.shape[-1]:
+    if xp is host and x.size <= FEW_TRIANGLES * n * n * b.shape[-1]:
         stack = np.broadcast_to(a, (*batch, n, n)).reshape(-1, n, n)
         if solve_triangles(stack, x.reshape(-1, n, b.shape[-1]), upper, unit):
             return x
@@ -295,7 +296,7 @@ def permutation(xp: Any, pivots: Any, rows: int) -> Any:
     """Which row stands where after the exchanges that `pivots` (from 1) say, one after another."""
     flat_pivots = flat(pivots, 1)
     count, depth = flat_pivots.shape
-    if xp is np and count <= FEW_STACKED:
+    if xp is host and count <= FEW_STACKED:
         orders = [exchanged(each, rows) for each in flat_pivots.tolist()]
         return np.array(orders, np.int64).reshape(*pivots.shape[:-1], rows)
     every = xp.arange(count)
@@ -319,7 +320,7 @@ def exchanged(pivots: list[int], rows: int) -> list[int]:
 def permutation_matrix(xp: Any, pivots: Any, rows: int, dtype: Any) -> Any:
     """P of A = P L U."""
     order = permutation(xp, pivots, rows)
-    if xp is np:
+    if xp is host:
         found = np.zeros((*order.shape, rows), dtype)
         np.put_along_axis(found, order[..., None, :], 1, -2)
         return found
@@ -329,7 +330,7 @@ def permutation_matrix(xp: Any, pivots: Any, rows: int, dtype: Any) -> Any:
 def solve_lu(xp: Any, lu: Any, pivots: Any, b: Any, conjugate: bool = False) -> Any:
     """X of P L U X = B, or with `conjugate` of (P L U)ᴴ X = B; batches broadcast."""
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
-    if xp is np and batch == lu.shape[:-2] == b.shape[:-2] == pivots.shape[:-1]:
+    if xp is host and batch == lu.shape[:-2] == b.shape[:-2] == pivots.shape[:-1]:
         found = lapack.solve_lu(lu, pivots, b, conjugate)
         if found is not None:
             return found
@@ -350,7 +351,7 @@ def solve_arrays(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
     whole = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
     try:
         # CuPy's does not broadcast.
-        matrices = a if xp is np else xp.broadcast_to(a, (*batch, *a.shape[-2:]))
+        matrices = a if xp is host else xp.broadcast_to(a, (*batch, *a.shape[-2:]))
         x = xp.linalg.solve(matrices, whole) if whole.size else whole.copy()
         return x, xp.zeros(a.shape[:-2], np.int32)
     except np.linalg.LinAlgError:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.host_arrays import host
 from ...core.op import Op
 from ...core.rounding import half_as_single
 from ...kernels.geometry import laid_out_like
@@ -202,7 +203,7 @@ def winner(xp: Any, candidates: Any) -> Any:
     """The place of the largest along the last axis: the first of equals, or the last NaN."""
     found = candidates.argmax(-1)
     best = xp.take_along_axis(candidates, found[..., None], -1)[..., 0]
-    if xp is not np or xp.isnan(best).any():
+    if xp is not host or xp.isnan(best).any():
         last = candidates.shape[-1] - 1 - xp.isnan(candidates[..., ::-1]).argmax(-1)
         found = xp.where(xp.isnan(best), last, found)
     return found

@@ -12,6 +12,7 @@ from ...core.arguments import cast_value
 from ...core.base import TensorBase, wrap
 from ...core.devices import where_is, xp_of
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.late_bound import ON_DEMAND
 from ...core.modes import MODES
 from ...core.python_dispatch import same_always
@@ -79,7 +80,7 @@ class EmbeddingDenseBackward(Block):
         lines = grad_output.reshape(where.size, width)
         if padding_idx is not None:
             kept = where % (rows // entries) != padding_idx if where.size else where != 0
-            if xp is np:
+            if xp is host:
                 where, lines = where[kept], lines[kept]
             else:
                 lines = xp.where(kept[:, None], lines, 0)  # how many are kept, the GPU alone knows
@@ -131,7 +132,7 @@ class EmbeddingCounts(Block):
 
 
 def times_named(xp: Any, where: Any, rows: int) -> Any:
-    if xp is np:
+    if xp is host:
         return xp.bincount(where, minlength=rows)
     counts = xp.zeros(rows, np.int64)
     xp.add.at(counts, where, 1)  # without asking how large the largest is

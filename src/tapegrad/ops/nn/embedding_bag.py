@@ -11,6 +11,7 @@ from ...core.arguments import cast_value, is_index
 from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.python_dispatch import cannot_be_repeated, looks_at_values
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values, physical_array, refusal
@@ -77,7 +78,7 @@ class EmbeddingBag(Block):
         sparse,
     ):
         bags = offsets.shape[0]
-        if xp is not np:
+        if xp is not host:
             return bags_on_device(
                 xp, weight, indices, offsets, sample_weights, mode, padding_idx, entries
             )

@@ -15,6 +15,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core.base import TensorBase
+from ...core.host_arrays import host
 from ...core.rounding import half_as_single
 from ...core.warned import warn
 from ...errors import must_be_tensor
@@ -114,7 +115,7 @@ class Adder(Block):
             index, inside, by = corner(xp, taps, sizes)
             at = xp.where(inside[:, None], index[:, None] + start, outside).reshape(-1)
             added = (given * by[:, None]).reshape(-1).astype(np.float64)
-            if xp is np:
+            if xp is host:
                 total += xp.bincount(at, added, outside + 1)
             else:
                 xp.add.at(total, at, added)

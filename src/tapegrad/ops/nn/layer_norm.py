@@ -140,7 +140,7 @@ class NativeLayerNormBackward(Block):
             out = grad.copy()
         else:
             w = half_as_single(weight).reshape(-1)
-            a, b = grad @ w, along @ w
+            a, b = xp.matmul(grad, w), xp.matmul(along, w)
             out = grad * w
             to_weight = cast_value(column_sums(xp, along), weight.dtype).reshape(weight.shape)
         if biased:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.python_dispatch import is_recorded
 from ...core.transforms.batched import left_to_device, physical_array
 from ...errors import must_be_tensor
@@ -55,11 +56,11 @@ def factors(xp: Any, target: Any, weight: Any, ignore_index: int | None) -> tupl
 def total_weight(xp: Any, target: Any, counts: Any, by: Any, dtype: Any) -> Any:
     """The number by which a mean divides: the sum of the targets' weights."""
     if by is None:
-        if xp is np or counts is None:
+        if xp is host or counts is None:
             return target.size if counts is None else xp.count_nonzero(counts)
         return counts.sum(dtype=dtype)
     wide = by.astype(xp.promote_types(by.dtype, xp.float32), copy=False)
-    if xp is np:
+    if xp is host:
         return wide.sum() if counts is None else wide[counts].sum()
     return wide.sum() if counts is None else xp.where(counts, wide, 0).sum()
 

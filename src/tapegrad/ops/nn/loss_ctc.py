@@ -14,6 +14,7 @@ from ...core.arguments import REDUCTIONS
 from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase, wrap
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.python_dispatch import looks_at_values, same_always
 from ..block import SINGLE, Autocast, Block, api, op
 from ..block.batching import join, lift, part
@@ -221,7 +222,7 @@ class CtcLossBackward(Block):
         visits = xp.exp(xp.where(xp.isinf(a.emitted), -xp.inf, passing - a.emitted))
         steps, count, classes = log_probs.shape
         where = xp.arange(steps * count).reshape(steps, count, 1) * classes + a.states
-        if xp is np:
+        if xp is host:
             seen = xp.bincount(where.reshape(-1), visits.reshape(-1), steps * count * classes)
         else:
             seen = xp.zeros(steps * count * classes, visits.dtype)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.arguments import REDUCTIONS
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Block, Case, api, op
@@ -188,7 +189,7 @@ def labels(xp: Any, target: Any) -> tuple[Any, Any, Any, Any]:
     at = xp.arange(flat.shape[0])[:, None]
     xp.add.at(flat, (at, label.reshape(flat.shape)), valid.reshape(flat.shape))
     most = target.shape[-1] if target.size else 0
-    if xp is np and most:
+    if xp is host and most:
         most = int(valid.sum(-1).max())
     return label, valid, hits > 0, most
 

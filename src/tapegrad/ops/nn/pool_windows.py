@@ -12,10 +12,9 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from ...core.arguments import is_fixed
 from ...core.base import TensorBase
+from ...core.host_arrays import host
 from ...errors import must_be_tensor
 from ..block import api
 from ..block.checks import not_implemented
@@ -258,7 +257,7 @@ def scattered(xp: Any, values: Any, indices: Any, sizes: Sizes, apart: bool = Fa
     plane, planes = volume(sizes), volume(lead)
     if not values.size:
         return xp.zeros((*lead, *sizes), values.dtype)
-    if xp is not np or int(indices.max()) >= plane:
+    if xp is not host or int(indices.max()) >= plane:
         # A dilated window with nothing but padding has its maximum nowhere.
         inside = indices < plane
         values, indices = xp.where(inside, values, values.dtype.type(0)), indices * inside
@@ -267,7 +266,7 @@ def scattered(xp: Any, values: Any, indices: Any, sizes: Sizes, apart: bool = Fa
     if apart:
         total = xp.zeros(planes * plane, values.dtype)
         total[at.reshape(-1)] = values.reshape(-1)
-    elif xp is not np:
+    elif xp is not host:
         total = xp.zeros(planes * plane, values.dtype)
         xp.add.at(total, at.reshape(-1), values.reshape(-1))
     else:

@@ -11,6 +11,7 @@ from ... import dtypes
 from ...core.arguments import cast_value
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import xp_of
+from ...core.host_arrays import host
 from ...core.modes import MODES
 from ...core.python_dispatch import same_always
 from ...core.rounding import half_as_single
@@ -558,7 +559,7 @@ class NanToNum(Same):
         if input.dtype.kind not in "fcV":
             return xp.copy(input)
         if input.dtype.kind == "c":
-            if xp is np and np.isfinite(input).all():
+            if xp is host and np.isfinite(input).all():
                 return np.copy(input)
             out = xp.empty_like(input)
             out.real = finite(xp, input.real, nan, posinf, neginf)

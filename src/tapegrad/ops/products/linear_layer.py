@@ -2,10 +2,10 @@
 
 `view`, `t`, `addmm` and `view` one by one take longer than a small product itself. Here the kernel
 runs once and the nodes are made without a dispatch for each; tests/test_node_layouts.py compares
-them with those of the ops. They are written out for this layer, as a recorder that reads the list
-of ops from a table took 27 % longer for nn.Linear(4, 4). On a GPU the last node knows the others
-(`Node._chain`), so that a backward pass without observers can run all of them as one
-(kernels/cuda/layers.py).
+them with those of the ops. They are written out: nn.Linear(4, 4) takes 17 % longer where record.py
+lays out the nodes (a training step of two layers 3 %), 27 % where a table of ops is read. On a GPU
+the last node knows the others (`Node._chain`), so that a backward pass without observers can run
+all of them as one (kernels/cuda/layers.py).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from ... import dtypes
 from ...core.arguments import wrap_dim
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import on_device_of, xp_of
+from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...core.promote import promote_types
 from ...core.python_dispatch import is_asked, is_recorded, looks_at_values, read_values
@@ -260,7 +261,7 @@ class UniqueDim(Distinct):
 
     def fwd(xp, input, dim):
         x = half_as_single(input)
-        if xp is np and input.size and has_nan(xp, x):
+        if xp is host and input.size and has_nan(xp, x):
             first, inverse, counts = distinct_with_nan(xp.moveaxis(x, dim, 0))
             return xp.ascontiguousarray(xp.take(input, first, axis=dim)), inverse, counts
         values, inverse, counts = xp.unique(

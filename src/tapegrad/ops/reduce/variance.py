@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.base import F32, F64
 from ...core.dispatch import apply
+from ...core.host_arrays import host
 from ...core.op import Op
 from ...core.strides import contiguous
 from ...core.warned import warn
@@ -46,7 +47,7 @@ def moments(
     kept = var.dtype if own.kind == "c" else own
     if own.kind != "c" and n:
         noise = mean * (n * EPSILON[mean.dtype])
-        if xp is not np or not ((noise * noise < var) & (var < math.inf)).all():
+        if xp is not host or not ((noise * noise < var) & (var < math.inf)).all():
             var, mean = second_look(xp, x, dim, n, freedom, var, mean)
     if root:
         var = xp.sqrt(var)
@@ -69,13 +70,13 @@ def second_look(
     xp: Any, x: Any, dim: Any, n: int, freedom: Any, var: Any, mean: Any
 ) -> tuple[Any, Any]:
     """Squares may be too large for single precision; equal numbers do not vary at all."""
-    if xp is np and freedom and x.dtype == xp.float32 and xp.isinf(var).any():
+    if xp is host and freedom and x.dtype == xp.float32 and xp.isinf(var).any():
         var, mean = two_passes(xp, x.astype(xp.float64), dim, n, freedom)
     ends = [slice(0, 1) if dim is None or d in dim else slice(None) for d in range(x.ndim)]
     first = x[tuple(ends)]
     same = xp.equal(x, first).all(axis=dim, keepdims=True) & (var == var)
     mean = xp.where(same, first, mean)
-    return xp.where(same, 0, var), running_mean(x, dim, mean) if xp is np else mean
+    return xp.where(same, 0, var), running_mean(x, dim, mean) if xp is host else mean
 
 
 def running_mean(x: Any, dim: Any, mean: Any) -> Any:

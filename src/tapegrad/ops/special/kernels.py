@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+from ...core.host_arrays import host
 
 BLOCK = 1 << 15  # elements: a few temporaries of this many doubles stay in the cache
 
@@ -39,7 +39,7 @@ def by_parts(xp: Any, default: float, parts: Sequence[tuple[Any, Any]], *operand
     if hasattr(xp, "by_parts"):  # as in `pointwise`
         return xp.by_parts(default, parts, operands)
     out = xp.full(operands[0].shape, default)
-    if xp is not np:
+    if xp is not host:
         # Which elements there are, the GPU alone knows: it computes every part for all of them.
         for mask, function in parts:
             out = xp.where(mask, function(*[x.copy() for x in operands]), out)
@@ -76,7 +76,7 @@ def pointwise(xp: Any, function: Callable[..., Any], *operands: Any, double: boo
     lines = [x.transpose(order).reshape(-1) for x in wide]
     size = guide.size
     out = xp.empty(size, dtype)
-    block = BLOCK if xp is np else max(size, 1)
+    block = BLOCK if xp is host else max(size, 1)
     for start in range(0, size, block):
         stop = start + block
         made = function(xp, *[x[start:stop] for x in lines])

@@ -9,6 +9,7 @@ import numpy as np
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.devices import on_device_of
+from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...core.python_dispatch import looks_at_values
 from ...core.rounding import half_as_single
@@ -113,7 +114,7 @@ class MedianAll(WholeExtremum):
         x = half_as_single(input.reshape(-1))
         if not x.size:
             return nothing(xp, input.dtype)
-        if xp is not np:
+        if xp is not host:
             k = xp.where((x != x).any(), x.size - 1, (x.size - 1) // 2)
             return xp.sort(x).take(k).astype(input.dtype)
         lacks = (x != x).any()
@@ -135,7 +136,7 @@ class NanmedianAll(WholeExtremum):
         x = half_as_single(input.reshape(-1))
         if not x.size:
             return nothing(xp, input.dtype)
-        if xp is not np:
+        if xp is not host:
             k = xp.maximum(((x == x).sum() - 1) // 2, 0)
             return xp.sort(x).take(k).astype(input.dtype)
         count = int((x == x).sum())
@@ -224,7 +225,7 @@ class Kthvalue(Picked):
         value = xp.partition(rows, k - 1, axis=1)[:, k - 1 : k]
         same = (rows == value) | ((rows != rows) & (value != value))
         places = same.argmax(axis=1)
-        for i in xp.flatnonzero(same.sum(axis=1) > 1) if xp is np else ():
+        for i in xp.flatnonzero(same.sum(axis=1) > 1) if xp is host else ():
             places[i] = by_quickselect(xp, rows[i], k - 1)
         return found(xp, input, places, dim, keepdim)
 
@@ -278,9 +279,9 @@ class Mode(Picked):
         value = xp.take_along_axis(ordered, best[:, None], axis=1)
         same = (rows == value) | ((rows != rows) & (value != value))
         places = size - 1 - same[:, ::-1].argmax(axis=1)
-        for i in xp.flatnonzero(same.sum(axis=1) > 1) if xp is np and size > SMALL else ():
+        for i in xp.flatnonzero(same.sum(axis=1) > 1) if xp is host and size > SMALL else ():
             places[i] = last_by_sort(xp, rows[i], int(places[i]))
-        for i in xp.flatnonzero((rows != rows).any(axis=1)) if xp is np else ():
+        for i in xp.flatnonzero((rows != rows).any(axis=1)) if xp is host else ():
             places[i] = mode_with_nan(rows[i].tolist())
         return found(xp, input, places, dim, keepdim)
 

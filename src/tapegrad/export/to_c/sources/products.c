@@ -41,3 +41,68 @@ static void product_real(int64_t m, int64_t n, int64_t k, const real *a, int64_t
         }
     }
 }
+
+/*@ matvec_real */
+/* Rows times a vector: short rows in LANES lanes, others in blocks of 256, added up in double. */
+static void matvec_real(int64_t rows, int64_t width, int64_t down, const real *a, const real *x,
+                        real *out) {
+    for (int64_t r = 0; r < rows; r++, a += down) {
+        double sums[LANES] = {0}, total = 0;
+        int64_t i = 0;
+        while (i + LANES <= width) {
+            const int64_t stop = width <= 64 || i + 256 > width ? width : i + 256;
+            real s[4][LANES] = {{0}};
+            for (; width > 64 && i + 4 * LANES <= stop; i += 4 * LANES)
+                for (int v = 0; v < 4; v++)
+                    for (int l = 0; l < LANES; l++)
+                        s[v][l] += a[i + v * LANES + l] * x[i + v * LANES + l];
+            for (; i + LANES <= stop; i += LANES)
+                for (int l = 0; l < LANES; l++)
+                    s[0][l] += a[i + l] * x[i + l];
+            for (int l = 0; l < LANES; l++)
+                sums[l] += (double)((s[0][l] + s[1][l]) + (s[2][l] + s[3][l]));
+        }
+        if (width <= 64) { /* the lanes, then the rest, in the type itself */
+            real few[LANES], sum;
+            for (int l = 0; l < LANES; l++)
+                few[l] = (real)sums[l];
+            for (int half = LANES / 2; half; half /= 2)
+                for (int l = 0; l < half; l++)
+                    few[l] += few[l + half];
+            sum = few[0];
+            for (; i < width; i++)
+                sum += a[i] * x[i];
+            out[r] = sum;
+            continue;
+        }
+        for (; i < width; i++)
+            total += (double)(a[i] * x[i]);
+        for (int half = LANES / 2; half; half /= 2)
+            for (int l = 0; l < half; l++)
+                sums[l] += sums[l + half];
+        out[r] = (real)(total + sums[0]);
+    }
+}
+
+/*@ matvec_columns_real */
+/* Columns times the elements of a vector, added up: 64 of them at a time, then in double. */
+static void matvec_columns_real(int64_t rows, int64_t columns, int64_t right, const real *a,
+                                const real *x, real *out) {
+    for (int64_t r = 0; r < rows; r++) {
+        double sum = 0;
+        for (int64_t start = 0; start < columns; start += 64) {
+            const int64_t stop = start + 64 < columns ? start + 64 : columns;
+            real some = 0;
+            int64_t j = start;
+            for (; j + 4 <= stop; j += 4) {
+                const real *at = a + r + j * right;
+                some += (at[0] * x[j] + at[right] * x[j + 1]) +
+                        (at[2 * right] * x[j + 2] + at[3 * right] * x[j + 3]);
+            }
+            for (; j < stop; j++)
+                some += a[r + j * right] * x[j];
+            sum += (double)some;
+        }
+        out[r] = (real)sum;
+    }
+}

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ....core.strides import channels_last
 from .rows import F64, dense, empty, for_dtypes, is_dense, pick
 
+DTYPES = for_dtypes("batch_norm")
 NOTHING = np.zeros(0, np.float32)  # in the place of a gradient that nobody asks for
 
 
@@ -20,6 +22,11 @@ def alike(x: Any, *others: Any) -> bool:
     return is_dense(x)
 
 
+def in_c_order(x: Any) -> Any:
+    """Copied, if neither it nor its channels-last form is contiguous: then the kernels take it."""
+    return x if pick(DTYPES, x) is None or channels_last(x) else dense(x)
+
+
 def sizes(x: Any) -> tuple[int, int, int]:
     return x.shape[0], x.shape[1], math.prod(x.shape[2:])
 
@@ -28,6 +35,7 @@ def batch_norm(reference: Any) -> Any:
     images, matrices = for_dtypes("batch_norm"), for_dtypes("columns_norm")
 
     def kernel(input: Any, weight: Any, bias: Any, eps: float, kept: Any) -> Any:
+        input = in_c_order(input)
         run = pick(images, input)
         if (
             run is None
@@ -51,6 +59,7 @@ def batch_norm_fixed(reference: Any) -> Any:
     kernels = for_dtypes("batch_norm_fixed")
 
     def kernel(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
+        input = in_c_order(input)
         run = pick(kernels, input)
         if run is None or not input.size or not alike(input, weight, bias, mean, var):
             return reference(input, weight, bias, mean, var, eps)
@@ -73,6 +82,7 @@ def batch_norm_backward(reference: Any) -> Any:
         eps: float,
         biased: bool,
     ) -> Any:
+        input = in_c_order(input)
         run = pick(images, input)
         if (
             run is None

@@ -394,14 +394,16 @@ def convolution(reference: Any) -> Any:
             bias is not None and bias.shape != (features,)
         ):
             return reference(input, weight, bias, *how)
+        by_channels_last = len(kernel) > 1 and (channels_last(input) or channels_last(weight))
+        input, weight = in_c_order(input), in_c_order(weight)
         if not takes(input, weight, kernel, size if transposed else out, bias) or min(out) < 1:
             fits = bias is None or bias.dtype is input.dtype
             if fits and is_one_product(input, weight, kernel, out, how):
                 made = dot(weight.reshape(len(weight), -1), columns(input, kernel, how, out))
                 if bias is not None:
                     made += bias[:, None]
-                return images_first(made, len(input), out)
-            return reference(input, weight, bias, *how)
+                return by_pixels(images_first(made, len(input), out), by_channels_last)
+            return by_pixels(reference(input, weight, bias, *how), by_channels_last)
         x, w = in_three(input), in_three(weight)
         steps = all_three(stride, padding, dilation)
         sizes = three(out)
@@ -411,12 +413,19 @@ def convolution(reference: Any) -> Any:
                 made += bias.reshape(-1, 1, 1, 1)
         else:
             made = correlate(x, w, bias, *steps, groups, sizes)
-        made = made.reshape(shape)
-        if len(kernel) > 1 and (channels_last(input) or channels_last(weight)):
-            return np.moveaxis(dense(np.moveaxis(made, 1, -1)), -1, 1)
-        return made
+        return by_pixels(made.reshape(shape), by_channels_last)
 
     return kernel
+
+
+def in_c_order(x: Any) -> Any:
+    """An array of floats in C order, copied if it is not: then the kernels take it."""
+    return x if pick(CONV, x) is None else dense(x)
+
+
+def by_pixels(made: Any, last: bool) -> Any:
+    """A result of images, copied to lie channels last if it is to."""
+    return np.moveaxis(dense(np.moveaxis(made, 1, -1)), -1, 1) if last else made
 
 
 def conv_input_grad(reference: Any) -> Any:
@@ -424,7 +433,7 @@ def conv_input_grad(reference: Any) -> Any:
         stride, padding, dilation, transposed, _, groups = how
         if not go_together(shape, weight.shape, grad_output.shape, how):
             return reference(grad_output, weight, shape, how)
-        grad = dense(grad_output)
+        grad, weight = dense(grad_output), in_c_order(weight)
         y_size = shape[2:] if transposed else grad.shape[2:]
         if not takes(grad, weight, weight.shape[2:], y_size) or not math.prod(shape):
             if is_one_product(grad, weight, weight.shape[2:], y_size, how) and math.prod(shape):

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ....core.host_arrays import host
 from .. import KERNELS
 from ..blas import CONNECTED
-from .rows import dense, is_half, narrowed, widened
+from .rows import dense, empty, for_dtypes, is_half, narrowed, pick, widened
 
-SMALL = 1 << 14  # elements
+PIECE = 1 << 16  # elements of a row that are summed up on their own
 I64 = np.dtype(np.int64)
 
 
@@ -41,7 +42,7 @@ def half_product(reference: Any) -> Any:
     """A product of half precision, computed in floats and rounded once."""
 
     def kernel(xp: Any, a: Any, b: Any, rounded: bool) -> Any:
-        if xp is np and is_half(a) and is_half(b):
+        if xp is host and is_half(a) and is_half(b):
             wide = widened(a), widened(b)
             out = None if min(a.ndim, b.ndim) < 2 else KERNELS.product(*wide)
             if out is None and not KERNELS.has_tape():
@@ -58,7 +59,7 @@ def whole_product(reference: Any) -> Any:
     run = KERNELS.KERNELS["whole_product"]
 
     def kernel(xp: Any, a: Any, b: Any) -> Any:
-        if xp is not np or a.dtype != I64 or b.dtype != I64 or not (a.size and b.size):
+        if xp is not host or a.dtype != I64 or b.dtype != I64 or not (a.size and b.size):
             return reference(xp, a, b)
         left = a if a.ndim > 1 else a[None]
         right = b if b.ndim > 1 else b[:, None]
@@ -78,16 +79,34 @@ def whole_product(reference: Any) -> Any:
 
 
 def with_vector(reference: Any) -> Any:
-    """mv and dot: by BLAS; while a tape is recorded small ones run as matrix products."""
+    """mv and dot, in an order of sums that depends on sizes alone: c/kernels/matvec.c."""
+    by_rows, by_columns = for_dtypes("matvec"), for_dtypes("matvec_columns")
 
     def kernel(input: Any, vector: Any) -> Any:
-        if KERNELS.has_tape() and input.size <= SMALL:
-            out = KERNELS.product(np.atleast_2d(input), vector[:, None])
-            if out is not None:
-                return out.reshape(input.shape[:-1])
-        return reference(input, vector)
+        out = KERNELS.product_with_vector(input, vector)
+        if out is not None:
+            return out
+        run = pick(by_rows, input)
+        if run is None or is_half(input) or vector.dtype is not input.dtype or not input.size:
+            return reference(input, vector)
+        shape, item = input.shape[:-1], input.itemsize
+        width = vector.size
+        a, x = np.atleast_2d(input), dense(vector)
+        rows = len(a)
+        out = empty(shape, input)
+        down, right = a.strides
+        if down == item and rows > 1 and right >= rows * item and not right % item:
+            pick(by_columns, input)((a, x, out), (rows, width, right // item))
+            return out
+        if right != item or down < 0 or down % item:
+            a = dense(a)
+            down = a.strides[0]
+        pieces = -(-width // PIECE)
+        parts = np.empty(rows * pieces) if pieces > 1 else None
+        run((a, x, out, parts), (rows, width, down // item, PIECE))
+        return out
 
-    return kernel if CONNECTED else reference
+    return kernel
 
 
 OVERRIDES = {

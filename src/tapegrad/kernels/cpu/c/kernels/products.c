@@ -3,11 +3,12 @@
 
    There a product that is worth several threads is cut into pieces that depend on its size alone,
    each of them computed by one thread of BLAS: beside a pool of our own, BLAS's threads would only be
-   in the way. Very large products are left to BLAS and its threads. */
+   in the way, and its results depend on their number. */
 
 #include <string.h>
 
 #include "gemm.h"
+#include "kernels.h"
 #include "module.h"
 #include "platform.h"
 
@@ -25,14 +26,15 @@ static struct {
     void (*set_threads)(int);
 } blas;
 
-/* Multiplications in a piece of work, and from where on BLAS's own threads are better. */
+/* Multiplications in a piece of work. */
 #define PIECE ((double)(3 << 20))
 #define PIECE_OF_STACK ((double)(1 << 19))
 #define MOST_PIECES 8 /* each of them packs one of the factors anew: no more than two a processor */
 #define NARROW 4
 #define LITTLE ((double)(1 << 16)) /* multiplications */
 #define SHORT ((double)(1 << 15)) /* multiplications below which the GIL is kept */
-#define VERY_LARGE ((double)(1 << 28))
+#define SMALL_MATRIX (1 << 17)  /* elements: the GIL is kept */
+#define MOST_IN_A_ROW (1 << 16) /* PIECE in overrides/products.py */
 
 typedef struct {
     const char *data;
@@ -99,10 +101,6 @@ static void blas_again(int threads) {
 
 static void run(product *p, int64_t stack) {
     const double work = (double)p->m * (double)p->n * (double)p->k;
-    if (work * (double)stack >= VERY_LARGE && stack == 1) {
-        multiply(p, p->m, p->n, p->a.data, p->b.data, p->out);
-        return;
-    }
     const int threads = blas_alone();
     if (stack > 1) {
         int64_t grain = (int64_t)(PIECE_OF_STACK / (work < 1 ? 1 : work));
@@ -321,6 +319,37 @@ PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     if (!a || !b || (has_row && !row))
         Py_RETURN_NONE;
     return or_none(multiplied(a, b, row));
+}
+
+/* product_with_vector(a, x): a @ x, x in one piece and a small or by rows; None where it is not. */
+PyObject *tg_product_with_vector(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    PyArrayObject *a = count == 2 ? array_or_null(args[0]) : NULL,
+                  *x = count == 2 ? array_or_null(args[1]) : NULL;
+    if (!a || !x || PyArray_NDIM(x) != 1 || PyArray_NDIM(a) < 1 || PyArray_NDIM(a) > 2)
+        Py_RETURN_NONE;
+    const int type = PyArray_TYPE(a), d = PyArray_NDIM(a) - 1, wide = type == NPY_DOUBLE;
+    const int64_t item = PyArray_ITEMSIZE(a), width = PyArray_DIM(a, d),
+                  rows = d ? PyArray_DIM(a, 0) : 1, right = PyArray_STRIDE(a, d),
+                  down = d ? PyArray_STRIDE(a, 0) : width * item;
+    if ((type != NPY_FLOAT && !wide) || PyArray_TYPE(x) != type || PyArray_DIM(x, 0) != width ||
+        !PyArray_ISBEHAVED_RO(a) || !PyArray_ISBEHAVED_RO(x) || rows * width > SMALL_MATRIX ||
+        width > MOST_IN_A_ROW || rows * width == 0 || (width > 1 && PyArray_STRIDE(x, 0) != item))
+        Py_RETURN_NONE;
+    const int by_columns = rows > 1 && down == item && right >= rows * item && !(right % item);
+    if (!by_columns && ((width > 1 && right != item) || down < 0 || down % item))
+        Py_RETURN_NONE;
+    const npy_intp shape[1] = {rows};
+    PyObject *out = tg_new_array(d, shape, type, 0);
+    if (!out)
+        return NULL;
+    PyObject *kept[] = {(PyObject *)a, (PyObject *)x, out};
+    const int64_t sizes[] = {rows, width, (by_columns ? right : down) / item, MOST_IN_A_ROW};
+    const tg_kernel kernel = by_columns ? (wide ? tg_matvec_columns_f64 : tg_matvec_columns_f32)
+                                        : (wide ? tg_matvec_f64 : tg_matvec_f32);
+    if (!tg_run_kernel(kernel, kept, 3, sizes, 4))
+        Py_CLEAR(out);
+    return out;
 }
 
 /* ------------------------------------------------------------------ gradients */

@@ -188,6 +188,19 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
+/* Run a kernel on the memory of arrays, on a tape too; 0: an exception. */
+int tg_run_kernel(tg_kernel function, PyObject *const *arrays, int count, const int64_t *sizes,
+                  int numbers) {
+    given g = {.function = function};
+    for (int i = 0; i < count; i++)
+        g.pointers[i] = PyArray_DATA((PyArrayObject *)arrays[i]);
+    memcpy(g.sizes, sizes, (size_t)numbers * sizeof *sizes);
+    if (tg_is_taping() && tg_tape(again, &g, sizeof g, arrays, count) < 0)
+        return 0;
+    function(g.pointers, g.sizes, g.numbers);
+    return 1;
+}
+
 static PyObject *show(PyObject *self) {
     return PyUnicode_FromFormat("<kernel %s>", ((Kernel *)self)->name);
 }

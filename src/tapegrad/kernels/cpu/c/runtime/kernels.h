@@ -42,6 +42,10 @@
     X(window_max_f32) X(window_max_f64) X(window_mean_f32) X(window_mean_f64)                      \
     X(window_mean_back_f32) X(window_mean_back_f64)
 
+/* matvec.c */
+#define TG_MATVEC_KERNELS(X)                                                                       \
+    X(matvec_f32) X(matvec_f64) X(matvec_columns_f32) X(matvec_columns_f64)
+
 /* norms.c: layer norm and rms norm */
 #define TG_NORM_KERNELS(X)                                                                         \
     X(layer_norm_f32) X(layer_norm_f64) X(rms_norm_f32) X(rms_norm_f64) X(norm_back_f32)           \
@@ -100,7 +104,7 @@
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
     TG_POOL2D_KERNELS(X) TG_WINDOW_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X)              \
-    TG_REDUCE_KERNELS(X)                                                                           \
+    TG_REDUCE_KERNELS(X) TG_MATVEC_KERNELS(X)                                                      \
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
     TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)          \
     TG_PAIR_KERNELS(X) TG_TRIANGLE_KERNELS(X)

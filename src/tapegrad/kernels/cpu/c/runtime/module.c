@@ -47,6 +47,8 @@ static PyMethodDef functions[] = {
     {"let_go", tg_let_go, METH_O, "let_go(x): its values are not needed any more, its place is"},
     {"move_into", tg_move_into, METH_VARARGS, "move_into(to, from): its values, and its memory is not needed"},
     {"is_at", tg_is_at, METH_VARARGS, "is_at(x, place): the same elements of the same memory"},
+    {"product_with_vector", (PyCFunction)(void (*)(void))tg_product_with_vector, METH_FASTCALL,
+     "product_with_vector(a, x): a @ x for a small matrix or a vector; None where it is not for us"},
     {"product", (PyCFunction)(void (*)(void))tg_product, METH_FASTCALL,
      "product(a, b, summand=None): of matrices, or stacks; None where it is not for this"},
     {"addmm_gradients", (PyCFunction)(void (*)(void))tg_addmm_gradients, METH_FASTCALL,

@@ -49,6 +49,8 @@ PyObject *tg_describe_clear(tg_again function, const void *context);
 PyObject *tg_describe_small_sum(tg_again function, const void *context);
 PyObject *tg_describe_summed(tg_again function, const void *context);
 PyObject *tg_said(const tg_program *program);
+int tg_run_kernel(tg_kernel function, PyObject *const *arrays, int count, const int64_t *sizes,
+                  int numbers);
 PyObject *tg_has_tape(PyObject *self, PyObject *unused);
 PyObject *tg_tape_begin(PyObject *self, PyObject *unused);
 PyObject *tg_tape_end(PyObject *self, PyObject *unused);
@@ -92,6 +94,7 @@ PyObject *tg_is_at(PyObject *self, PyObject *args);
 
 /* products.c */
 PyObject *tg_product(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_product_with_vector(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_addmm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_mm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_lapack(PyObject *self, PyObject *const *args, Py_ssize_t count);
