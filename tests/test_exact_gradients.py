@@ -385,6 +385,18 @@ def test_a_dual_written_to_a_view(write, tangent):
         same(fwAD.unpack_dual(view).tangent, np.array(tangent).T * 2)
 
 
+def test_views_see_what_another_view_made_dual():
+    x, t = torch.ones(3), torch.tensor([1.0, 2.0, 3.0])
+    with fwAD.dual_level():
+        for write in (0, 1, 2):
+            base = torch.zeros(3)
+            views = base[...], base.view(3), base
+            views[write].copy_(fwAD.make_dual(x, t))
+            for view in views:
+                view.mul_(2)
+            same(fwAD.unpack_dual(base).tangent, [8.0, 16.0, 24.0])
+
+
 def test_detach_in_place_takes_the_tangent():
     with fwAD.dual_level():
         x = fwAD.make_dual(torch.ones(2), torch.ones(2)).clone()
@@ -429,3 +441,44 @@ def test_means_and_weights_of_half_precision_bags():
     )
     out.backward(torch.tensor([[1.0078125, -1.015625]], dtype=torch.bfloat16))
     assert weights.grad.item() == 2.0**-14
+
+
+# ---------------------------------------------------------------------- layers and optimizers
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_a_convolution_without_input_channels(dtype):
+    layer = torch.nn.Conv1d(0, 3, 2, dtype=dtype)
+    x = torch.zeros(2, 0, 5, dtype=dtype, requires_grad=True)
+    layer(x).sum().abs().backward()
+    assert x.grad.shape == (2, 0, 5)
+    assert layer.weight.grad.shape == (3, 0, 2)
+    same(layer.bias.grad, [0, 0, 0])
+
+
+def test_adamax_can_be_differentiated():
+    p, g = double([1.0, 2.0]).requires_grad_(), double([0.5, -1.0]).requires_grad_()
+    q = p.clone()
+    q.grad = g.clone()
+    optimizer = torch.optim.Adamax([q], lr=0.5, eps=0.0, differentiable=True)
+    # |g| is the larger one, so that the state's part in the maximum has no gradient.
+    optimizer.state[q] = {
+        "step": double(0.0),
+        "exp_avg": double([0.0, 0.0]),
+        "exp_inf": double([0.25, 0.25]),
+    }
+    optimizer.step()
+    # The step is lr * g / max(0.999 * 0.25, |g|): its slope in g is zero, that in p is one.
+    d_p, d_g = torch.autograd.grad(q.sum(), [p, g])
+    same(d_p, [1.0, 1.0])
+    np.testing.assert_allclose(d_g.tolist(), [0.0, 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad"])
+def test_fused_optimizers_refuse_parameters_without_values(name):
+    p = torch.nn.Parameter(torch.empty(2, device="meta"))
+    with pytest.raises(RuntimeError, match="`fused=True` requires all the params to be floating"):
+        optimizer = getattr(torch.optim, name)([p], lr=0.1, fused=True)
+        p.grad = torch.empty(2, device="meta")
+        optimizer.step()

@@ -112,6 +112,7 @@ class Machine:
             "weights": self.weights,
             "kept": self.kept,
             "packed": self.packed,
+            "tangent": self.tangent,
             "show": lambda value: self.log("show", value),
         }
 
@@ -165,6 +166,14 @@ class Machine:
     def packed(self, t: Any) -> Any:
         """A result of operands that do not lie in order: its layout is up to the array library."""
         return t.clone(memory_format=self.module.contiguous_format)
+
+    def tangent(self, function: Callable[[Any], Any], x: Any) -> Any:
+        """What becomes of a tangent of `x` that is `x` and a half, in new memory."""
+        forward_ad = self.module.autograd.forward_ad
+        x = x.detach().clone()
+        with forward_ad.dual_level():
+            found = forward_ad.unpack_dual(function(forward_ad.make_dual(x, x + 0.5))).tangent
+            return self.module.ones(0) if found is None else self.packed(found.detach())
 
     def described(self, value: Any) -> Any:
         if isinstance(value, self.module.Tensor):

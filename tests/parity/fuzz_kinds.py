@@ -74,12 +74,30 @@ VALUES = {
         "packed({t}.to_sparse().t().to_dense())",
     ],
     "nodes": ["{t} * {u}", "{t}.exp()", "{t} * 2"],
+    "duals": [
+        "tangent(lambda d: {t}.detach().clone().mul_(d), {u})",
+        "tangent(lambda d: (b := {t}.detach().clone(), b.view(-1).add_(d.reshape(-1)), b)[-1], "
+        "{u})",
+        "tangent(lambda d: (b := {t}.detach().clone(), v := b[...], v.copy_(d), v.mul_(2), b)[-1], "
+        "{u})",
+        "tangent(lambda d: (b := {t}.detach().clone(), v := b.transpose(0, -1), "
+        "v.mul_(d.transpose(0, -1)), v.add_(1), b * v.transpose(0, -1))[-1], {u})",
+        "tangent(lambda d: (b := {t}.detach().clone(), b[:1].mul_(d[:1]), b)[-1], {u})",
+        "tangent(lambda d: d.detach() * d, {u})",
+        "tangent(lambda d: (d.view(-1)[:2].mul_(3), d.exp())[-1], {u})",
+        "tangent(lambda d: (e := d.clone(), e.detach_(), e * d + e)[-1], {u})",
+        "tangent(lambda d: torch.cumprod(d, 0), {u})",
+        "tangent(lambda d: torch.cat([d, {t}.detach() * d]).sin(), {u})",
+        "tangent(lambda d: fn.Square.apply(d), {u})",
+        "{t} * 2",
+    ],
 }
 STATEMENTS = {
     "data": ["{t}.data = {u}.detach() * 2", "{t}.data = {u}.detach()", "{t}.data = {t}.data + 1"],
     "inference": ["{t}.add_(1)", "{t}[...] = {u}", "{t}.view(-1).mul_(2)", "show({t}._is_view())"],
     "memory": ["{t}.detach().copy_({u})"],
     "formats": ["{t}.copy_({u})"],
+    "duals": ["show(torch.autograd.forward_ad.unpack_dual({t}).tangent)"],
     "sparse": ["{t}.detach().clone().add_({u}.detach().to_sparse())"],
     "nodes": [
         "{t}.grad_fn.register_hook(hook('{h}'))",

@@ -532,6 +532,8 @@ def refusing(name: str, field: property) -> property:
         raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
 
     def refuse_deletion(self: Any) -> None:
+        if name == "requires_grad":
+            raise RuntimeError("requires_grad must be a bool")
         refuse(self, None)
 
     field = field.setter(refuse) if field.fset is None else field

@@ -735,8 +735,11 @@ class ErrorNode(Node):
         raise RuntimeError(self.message)
 
 
+ErrorNode.__name__ = "Error"  # as PyTorch shows it
+
+
 def refuse_twice(grads: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Make gradients results of a node that raises: a second derivative of them is refused."""
+    """Gradients as results of a node that raises when backward reaches it."""
     node = ErrorNode(
         "trying to differentiate twice a function that was marked with @once_differentiable"
     )

@@ -441,7 +441,7 @@ def zeros_unless(missing: bool, meta: Any) -> Any:
 
 
 def undefined(call: Callable[[Any], Any], missing: Any = None) -> Any:
-    """Call the function with gradients that are None; an exception is a failed check."""
+    """Call a rule with gradients that are None; a RuntimeError becomes a GradcheckError."""
     try:
         return call(missing)
     except RuntimeError as error:

@@ -58,6 +58,10 @@ def write(
         MODES.budget.before_write(target)
     if BATCHES and batched.has_batched(tensors):
         return batched.write(op, tensors, attrs, watch)
+    if TANGENTS:
+        for t in tensors:
+            if isinstance(t, TensorBase) and t._view_of is not None:
+                dual.adopt(t)  # another view may have given the base a tangent
     if TANGENTS and dual.has_dual(tensors):
         value = dual.before_write(op, tensors, attrs)
         write_values(op, tensors, attrs, watch)

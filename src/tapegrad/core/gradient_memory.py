@@ -24,6 +24,8 @@ class ArrayMemory:
 
     def may_add_into(self, target: Any, other: Any) -> bool:
         """Whether a sum may overwrite `target`, an array of this pass alone: it must be no view."""
+        if isinstance(other, TensorBase):  # a sparse one
+            return False
         fresh: bool
         if HOST_KERNELS.is_fresh is not None:
             fresh = HOST_KERNELS.is_fresh(target, other)

@@ -284,7 +284,7 @@ def check_modes(group: dict[str, Any], params: list[Any], rule: Rule) -> None:
         )
     if group.get("fused"):
         for p in params:
-            if not p.is_floating_point():
+            if not p.is_floating_point() or p.is_meta:
                 raise RuntimeError(
                     "`fused=True` requires all the params to be floating point Tensors of "
                     "supported devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia', "

@@ -28,7 +28,8 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     grad = decayed(p, grad, group)
     mean.lerp_(grad, 1 - beta1)
     largest.mul_(beta2)
-    largest.copy_(tg.maximum(largest, grad.abs().add_(group["eps"])))
+    before = largest.clone() if group["differentiable"] else largest  # which a graph saves
+    largest.copy_(tg.maximum(before, grad.abs().add_(group["eps"])))
     # The mean starts at zero; the division takes that bias out again.
     step_size = group["lr"] / (1 - beta1 ** state["step"].item())
     p.addcdiv_(mean, largest, value=-python_number(step_size))

@@ -87,7 +87,7 @@ class OverEntries(Tensor):
         return self
 
     def register_hook(self, hook: Any) -> Any:
-        """Call `hook` with the gradient as a sparse tensor, when that of the values is known."""
+        """Call `hook(grad)` with the sparse gradient when it has been computed."""
 
         def with_places(g: Any) -> Any:
             found = hook(None if g is None else self._with(g))
