@@ -33,6 +33,7 @@ from ..capture.symbolic_floats import Number
 from ..capture.undo import Print, is_same_as, same_bits
 from ..plan.memory_plan import Plan, movable, owners_of
 from ..plan.native_calls import Segment, in_segments
+from ..program.dead_steps import without_dead_steps
 from ..program.steps import GradientStep, timed
 from .users_rules import may_act
 
@@ -263,7 +264,7 @@ class Outside:
         residues: dict[int, Any] = {}
         read: list[Any] = []
         for each in self.passes.values():
-            each.steps = self.recorder.needed_steps(each.steps)
+            each.steps = without_dead_steps(each.steps, self.recorder.written)
             arrays = [x for step in each.steps for x in step.reads()]
             given = [x for x in each.gradients if x is not None]
             read += [*arrays, *given]

@@ -25,6 +25,7 @@ from ..backward.of_results import Doorway, Outside, Pattern
 from ..backward.upstream import join, separate
 from ..breaks.cut import Absent
 from ..plan.memory_plan import forget_memory
+from ..program.dead_steps import without_dead_steps
 from ..program.recording import Recording, Result
 from ..program.steps import GradientStep
 from . import intercepts
@@ -537,7 +538,7 @@ FIRST_OP = "the first op that differs is"
 def values_of_steps(recorder: Recorder) -> list[tuple[Any, list[Any]]]:
     """The steps of a call with copies of what they made, which a replay may overwrite."""
     fills = list(recorder.number_arrays.values())
-    steps = [*fills, *recorder.needed_steps(recorder.steps)]
+    steps = [*fills, *without_dead_steps(recorder.steps, recorder.written, recorder.lines)]
     return [(step, [x.copy() for x in step.made]) for step in steps]
 
 

@@ -51,8 +51,6 @@ from ..program.steps import (
     in_memory_order,
     is_all_of,
     is_ordinary_write,
-    is_zero_grad,
-    sees_gradients,
     to_none,
 )
 from .branches import Check, Decision
@@ -714,20 +712,6 @@ class Recorder(OpMode):
             if matters:
                 found.append((t, before))
         return found
-
-    def needed_steps(self, steps: list[Step]) -> list[Step]:
-        """The steps without those whose effects later steps overwrite."""
-        kept: list[Step] = []
-        for i, step in enumerate(steps):
-            if isinstance(step, FillStep) and id(memory(step.made[0])) not in self.written:
-                continue
-            if is_zero_grad(step):
-                following = next((s for s in steps[i + 1 :] if sees_gradients(s)), None)
-                if isinstance(following, GradientStep):
-                    following.forget_others(step.args[0])
-                    continue
-            kept.append(step)
-        return kept
 
     def known_numbers(self) -> dict[int, float]:
         """The values of arrays of one float that are filled and never written again, by address."""

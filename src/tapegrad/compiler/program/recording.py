@@ -37,7 +37,9 @@ from ..plan.early_release import is_large, release
 from ..plan.memory_plan import Plan, gifts, hand_on, movable, owners_of, settle
 from ..plan.native_calls import Segment, in_segments
 from .costs import Costs
+from .dead_steps import without_dead_steps
 from .guard_table import GuardTable
+from .index_ranges import checked_before
 from .listing import Packed
 from .rollback import Rollback
 from .steps import GradientStep, timed
@@ -140,7 +142,7 @@ class Recording:
         self.has_aliases = any([type(p) is tuple and p[0] in (SAME_AS, OVERLAP) for p in self.key])
         self.numbers = seen.numbers
         fills = list(recorder.number_arrays.values())
-        needed = [*fills, *recorder.needed_steps(recorder.steps)]
+        needed = [*fills, *without_dead_steps(recorder.steps, recorder.written, recorder.lines)]
         found = recorder.externals.values()
         before = recorder.gradients_before(seen.looks_at_gradients())
         self.gradients_before = [(t, None if g is None else g._array) for t, g in before]
@@ -179,8 +181,9 @@ class Recording:
         made = [r for r in own if type(r) is Result]
         kept = [*[r._array for r in made], *read]
         moves = movable(needed, kept)
+        fine = checked_before(needed)  # while they have their tapes
         steps = in_segments(needed, kept, recorder.known_numbers())
-        self.rollback = Rollback(steps, needed, recorder, self.draws)
+        self.rollback = Rollback(steps, needed, recorder, self.draws, fine)
         self.plan = Plan(moves, steps)
         passes = [] if seen.outside is None else list(seen.outside.passes.values())
         settle([self.plan, *[each.plan for each in passes]])

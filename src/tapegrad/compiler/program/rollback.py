@@ -23,7 +23,6 @@ from ..capture.guards import is_kept_apart
 from ..capture.symbolic_floats import OptionStep
 from ..capture.undo import put_back, remembered, tensors_of
 from ..plan.native_calls import Segment, bytes_tape
-from .index_ranges import checked_before
 from .steps import CallStep, GradientStep, OpStep, WholeStep, is_zero_grad
 
 Place = tuple[int, int]  # of a step as it is run: the number of the call, the part of a segment
@@ -132,10 +131,11 @@ class Optimizers:
 class Rollback:
     """Copies of what a replay changes before the last step that may refuse a value, to undo it."""
 
-    def __init__(self, steps: list[Any], needed: list[Any], recorder: Any, draws: bool) -> None:
+    def __init__(
+        self, steps: list[Any], needed: list[Any], recorder: Any, draws: bool, fine: set[int]
+    ) -> None:
         places = list(placed(steps, needed))
         order = {id(step): i for i, step in enumerate(recorder.steps)}
-        fine = checked_before([step for step, _ in places])
         refusing = {
             order.get(id(step), -1): place
             for step, place in places

@@ -572,12 +572,6 @@ class GradientStep(Step):
         found = [(t, g, memory(g._array)) for t, g in self.gradients if g is not None]
         return [Idle(t, g, x) for t, g, x in found if id(x) in filled and is_large(x)]
 
-    def forget_others(self, optimizer: Any) -> None:
-        """The parameters of an optimizer that get no gradient have none, in `zero_grad`'s place."""
-        known = {id(leaf) for leaf, _ in self.gradients}
-        for group in optimizer.param_groups:
-            self.gradients += [(p, None) for p in group["params"] if id(p) not in known]
-
 
 def is_zero_grad(step: Step) -> Any:
     """Whether a step forgets the gradients of an optimizer's parameters."""

@@ -276,9 +276,11 @@ class Compiled:
     def called_and_timed(self, recording: Recording, args: Any, kwargs: Any) -> Any:
         """Make a call as it is to know what replays save; it counts as one of them."""
         recording.replays += 1
+        recording.let_go()  # what the steps fill would be beside what the call allocates
         start = time.perf_counter()
         try:
-            return self.function(*args, **kwargs)
+            with sparing_memory():
+                return self.function(*args, **kwargs)
         finally:
             recording.costs.note_ordinary(time.perf_counter() - start)
 

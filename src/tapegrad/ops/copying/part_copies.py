@@ -10,9 +10,9 @@ from typing import Any
 from ...core.arguments import bounds, wrap_dim
 from ...core.op import REGISTRY
 from ..block import Case, Linear, api, apply, op
+from ..block.checks import as_int
 from ..block.samples import Draw
 from ..shape.part_views import chunk, narrow, part, pieces, split, split_with_sizes, unfold_windows
-from ..shape.views import as_int
 from .view_copies import CopyOp, looked
 
 # ruff: noqa: N805

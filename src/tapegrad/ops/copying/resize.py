@@ -21,13 +21,12 @@ from ...device import contiguous_format
 from ...device import strided as dense
 from ...storage import UntypedStorage, check_storage_dtype
 from ..block import Block, api, op
-from ..block.checks import invalid_call
+from ..block.checks import as_ints, ints_of_call, invalid_call
 from ..block.out_argument import refuse_inference
 from ..creation.sized import check_options, made, np_dtype, sizes, with_strides
 from ..shape.copying import format_name, fresh
 from ..shape.dim_views import expanded
 from ..shape.strided import ByStrides, as_strided, storage_bytes
-from ..shape.views import as_ints, ints_of_call
 
 # ruff: noqa: N805
 

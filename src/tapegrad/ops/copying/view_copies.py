@@ -15,13 +15,14 @@ from ...core.strides import strides_of
 from ...core.transforms.batched import batched, has_batched, innermost, is_batched, lift
 from ..block import APIS, Block, Case, Linear, api, apply, op
 from ..block.batching import padded, up
+from ..block.checks import as_int, as_ints
 from ..block.samples import Draw, Index
 from ..index.view_scatter import check_part
 from ..shape.dim_order import inverse_order, permuted
 from ..shape.dim_views import expanded, put_back, squeeze_dims, unbroadcast, without
 from ..shape.strided import as_strided, place
 from ..shape.strided import bounds as extent
-from ..shape.views import as_int, as_ints, full_shape
+from ..shape.views import full_shape
 
 # ruff: noqa: N805
 

@@ -9,10 +9,9 @@ from ...core.arguments import bounds, wrap_dim
 from ...core.base import TensorBase
 from ...core.strides import empty_like
 from ..block import Case, apply, op
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, as_int
 from ..block.samples import Draw
 from ..shape.part_views import along, diagonal_view, two_dims
-from ..shape.views import as_int
 from .advanced import Move
 
 # ruff: noqa: N805

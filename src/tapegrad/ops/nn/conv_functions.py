@@ -15,11 +15,10 @@ from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints
 from ...kernels.geometry import out_size, transposed_size
 from ..block import LOWER, Autocast, Case, api
-from ..block.checks import not_implemented
+from ..block.checks import as_int, as_ints, not_implemented
 from ..block.samples import Draw
 from ..pointwise.with_number import mul_number
 from ..shape.dim_views import ViewAsReal
-from ..shape.views import as_int, as_ints
 from . import pad as padding_ops
 from .conv import Convolution, ConvTbc
 

@@ -20,9 +20,8 @@ from ...core.rounding import half_as_single
 from ...core.warned import warn
 from ...errors import must_be_tensor
 from ..block import SINGLE, WIDEST, Autocast, Block, Case, Linear, api, apply, op
-from ..block.checks import not_implemented, only_bool
+from ..block.checks import as_int, not_implemented, only_bool
 from ..block.samples import Draw, Index
-from ..shape.views import as_int
 from .grid_taps import (
     BICUBIC,
     BILINEAR,

@@ -11,10 +11,9 @@ from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift
-from ..block.checks import as_float
+from ..block.checks import as_float, as_int
 from ..block.samples import Draw
 from ..shape.copying import fresh
-from ..shape.views import as_int
 from .standardize import (
     GRADIENT_TEXT,
     Standardized,

@@ -13,10 +13,9 @@ from ...core.transforms.batched import physical_array
 from ...errors import must_be_tensor
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
-from ..block.checks import not_implemented
+from ..block.checks import as_ints, not_implemented
 from ..block.samples import Draw
 from ..pointwise.with_number import add_number
-from ..shape.views import as_ints
 from .standardize import (
     GRADIENT_TEXT,
     Standardized,

@@ -19,9 +19,8 @@ from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints
 from ...kernels.geometry import laid_out_like
 from ..block import SINGLE, Autocast, Block, Case, api, op
-from ..block.checks import as_float, not_implemented, refuse_overflow
+from ..block.checks import as_float, as_ints, not_implemented, refuse_overflow
 from ..block.samples import Draw
-from ..shape.views import as_ints
 from .smooth_activations import number_of
 
 # ruff: noqa: N805

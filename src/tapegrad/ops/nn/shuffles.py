@@ -9,8 +9,8 @@ from ...core.dispatch import apply
 from ...errors import must_be_tensor
 from ...kernels.geometry import laid_out_like
 from ..block import Case, Linear, api, op
+from ..block.checks import as_int
 from ..block.samples import Draw, Index
-from ..shape.views import as_int
 
 # ruff: noqa: N805
 

@@ -14,9 +14,8 @@ from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints, gather, scatter
 from ...kernels.geometry import out_size
 from ..block import Case, Linear, api, op
-from ..block.checks import not_implemented
+from ..block.checks import as_int, as_ints, not_implemented
 from ..block.samples import Draw
-from ..shape.views import as_int, as_ints
 
 # ruff: noqa: N805
 

@@ -11,10 +11,10 @@ from ...core.named_results import return_type
 from ...core.strides import contiguous
 from ..block import APIS, Block, Case, api, op
 from ..block.batching import entry_dims, flattened, up
-from ..block.checks import OUT_EXACT, only_bool
+from ..block.checks import OUT_EXACT, all_dims, array_of, one_dim, only_bool
 from ..block.samples import Draw
 from ..block.shapes import no_dims
-from .sums import DIMS_CASES, REDUCTION_CASES, all_dims, array_of, one_dim, unreduce
+from .sums import DIMS_CASES, REDUCTION_CASES, unreduce
 
 # ruff: noqa: N805, E704
 

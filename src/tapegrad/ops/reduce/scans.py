@@ -12,10 +12,11 @@ from ...core.named_results import return_type
 from ...core.rounding import half_as_single
 from ...dtypes import cpp_name
 from ..block import SINGLE, Autocast, Block, Case, Linear, op
+from ..block.checks import array_of, one_dim, plain_dtype
 from ..block.samples import Draw
 from ..block.shapes import same_shape
 from .extrema import check_no_complex
-from .sums import array_of, is_half, one_dim, plain_dtype
+from .sums import is_half
 
 # ruff: noqa: N805, E704
 

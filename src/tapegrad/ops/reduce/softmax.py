@@ -13,10 +13,10 @@ from ...core.rounding import half_as_single
 from ...core.rule_functions import RECORDED
 from ...core.strides import contiguous
 from ..block import SINGLE, Autocast, Block, Case, op
-from ..block.checks import OUT_EXACT, only_bool
+from ..block.checks import OUT_EXACT, all_dims, one_dim, only_bool, plain_dtype
 from ..block.samples import Draw
 from ..block.shapes import same_shape
-from .sums import all_dims, computed_wide, one_dim, plain_dtype, unreduce
+from .sums import computed_wide, unreduce
 
 # ruff: noqa: N805, E704
 

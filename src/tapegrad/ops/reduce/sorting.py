@@ -22,6 +22,7 @@ from ..block import Block, Case, api, apply, op
 from ..block.batching import flattened, lift
 from ..block.checks import (
     OUT_EXACT,
+    array_of,
     common,
     invalid_call,
     is_number,
@@ -31,7 +32,6 @@ from ..block.checks import (
 )
 from ..block.samples import Draw, Index
 from ..statistics.quickselect import sorted_by
-from .sums import array_of
 
 # ruff: noqa: N805
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 from ... import dtypes
-from ...core.arguments import is_index, wrap_dim
 from ...core.base import F32, F64, TensorBase
 from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
 from ...core.rounding import half_as_single, rounded_to
 from ...core.rule_functions import RAW
 from ...core.strides import contiguous
-from ...errors import must_be_tensor
 from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
 from ..block.batching import entry_dims, flattened
-from ..block.checks import only_bool
+from ..block.checks import all_dims, array_of, one_dim, only_bool, plain_dtype
 from ..block.samples import Draw
 from ..block.shapes import no_dims, reduced_shape
 
@@ -48,77 +45,6 @@ DIMS_CASES = [
     Case(Draw(4, 3, 2, layout="T"), (1,)),
     Case(Draw(2, 3), ()),
 ]
-
-
-def array_of(function: str, input: Any, name: str = "input", position: int = 1) -> Any:
-    """The array of an argument that has to be a tensor."""
-    if not isinstance(input, TensorBase):
-        raise must_be_tensor(function, name, position, input)
-    return input._array
-
-
-def one_dim(function: str, input: Any, dim: Any, forms: tuple[str, ...] = ()) -> int:
-    """A dimension of `input` from an argument that has to be one integer."""
-    ndim: int = array_of(function, input).ndim
-    if type(dim) is int and -ndim <= dim < ndim:
-        return dim if dim >= 0 else dim + ndim
-    if type(dim) is not int:
-        dim = as_index(function, dim, "int", forms)
-    return wrap_dim(dim, ndim)
-
-
-def all_dims(function: str, input: Any, dim: Any, forms: tuple[str, ...] = ()) -> Any:
-    """The dimensions of `input` to reduce, ascending; None for all of them."""
-    ndim = array_of(function, input).ndim
-    if dim is None:
-        return None
-    if type(dim) is int and -ndim <= dim < ndim:
-        return (dim if dim >= 0 else dim + ndim,)
-    if not isinstance(dim, (tuple, list)):
-        if type(dim) is not int:
-            dim = as_index(function, dim, "tuple of ints", forms)
-        place = wrap_dim(dim, ndim)
-        return (place,) if ndim else None
-    found: list[int] = []
-    for i, each in enumerate(dim):
-        if not hasattr(each, "__index__"):
-            raise TypeError(
-                f"{function}(): argument 'dim' failed to unpack the object at pos {i + 1} with "
-                f'error "type must be tuple of ints,but got {type(each).__name__}"'
-            )
-        place = wrap_dim(operator.index(each), ndim)
-        if place in found:
-            raise RuntimeError(f"dim {place} appears multiple times in the list of dims")
-        found.append(place)
-    return tuple(sorted(found)) if found and ndim else None
-
-
-def as_index(function: str, value: Any, wanted: str, forms: tuple[str, ...]) -> int:
-    """An integer from anything but a bool that can stand for one."""
-    if is_index(value):
-        return operator.index(value)
-    if wanted == "tuple of ints" and isinstance(value, TensorBase) and not value._array.ndim:
-        if value._array.dtype.kind == "b":  # PyTorch's lists of ints take it
-            return int(value._array)
-    given = type(value).__name__
-    if forms:
-        shown = "".join([f" * ({form})\n" for form in forms])
-        raise TypeError(
-            f"{function}() received an invalid combination of arguments - got "
-            f"({given}), but expected one of:\n{shown}"
-        )
-    raise TypeError(f"{function}(): argument 'dim' (position 1) must be {wanted}, not {given}")
-
-
-def plain_dtype(function: str, dtype: Any) -> Any:
-    """The NumPy dtype of a `dtype=` argument."""
-    if dtype is None:
-        return None
-    if not isinstance(dtype, dtypes.dtype):
-        raise TypeError(
-            f"{function}(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}"
-        )
-    return dtype.np
 
 
 def count(shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
@@ -220,6 +146,8 @@ def sum(input: Any, dim: Any = MISSING, keepdim: bool = False, *, dtype: Any = N
     >>> x.sum(), x.sum(0)
     (tensor(10.), tensor([4., 6.]))
     """
+    if dim is MISSING and dtype is None and isinstance(input, TensorBase):
+        return apply(SumAll, (input,), (None,))
     if dim is MISSING:
         array_of("sum", input)
         return apply(SumAll, (input,), (plain_dtype("sum", dtype),))

@@ -14,15 +14,9 @@ from ...core.op import Op
 from ...core.strides import contiguous
 from ...core.warned import warn
 from ..block import Block, Case, api, op, reads_as
-from ..block.checks import invalid_call, only_bool
+from ..block.checks import all_dims, array_of, invalid_call, only_bool
 from ..block.samples import Draw
-from .sums import (
-    all_dims,
-    array_of,
-    computed_wide,
-    count,
-    unreduce,
-)
+from .sums import computed_wide, count, unreduce
 
 # ruff: noqa: N805
 

@@ -14,10 +14,10 @@ from ...core.strides import contiguous
 from ...errors import check_broadcast
 from ..block import SINGLE, Autocast, Block, Case, api, op
 from ..block.batching import lift, padded
-from ..block.checks import OUT_EXACT
+from ..block.checks import OUT_EXACT, all_dims, array_of, plain_dtype
 from ..block.samples import Draw
 from ..pointwise.arithmetic import refuse_bools
-from .sums import all_dims, array_of, computed_wide, count, plain_dtype, unreduce
+from .sums import computed_wide, count, unreduce
 
 # ruff: noqa: N805, E704
 

@@ -13,9 +13,9 @@ from ...core.warned import warn
 from ...errors import explain_call, unbound_call
 from ..block import Case, ViewOp, api, apply, op
 from ..block.batching import up
+from ..block.checks import as_int, as_ints, ints_of_call
 from ..block.samples import Draw
 from ..block.shapes import swapped_shape
-from .views import as_int, as_ints, ints_of_call
 
 # ruff: noqa: N805
 

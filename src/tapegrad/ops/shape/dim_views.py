@@ -16,13 +16,12 @@ from ...core.strides import settled, stretched, strided, strides_of
 from ...errors import no_tensor_in_list
 from ..block import SINGLE, Autocast, Case, ViewOp, api, apply, op, reads_as
 from ..block.batching import padded
-from ..block.checks import only_tensors, without_complex32
+from ..block.checks import as_int, as_ints, ints_of_call, only_tensors, without_complex32
 from ..block.samples import Draw, Index
 from ..block.shapes import asked_shape
 from .bit_views import conjugate_view, negative_view
 from .dim_order import PROPERTIES
 from .part_views import select
-from .views import as_int, as_ints, ints_of_call
 
 # ruff: noqa: N805
 

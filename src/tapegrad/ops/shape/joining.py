@@ -17,9 +17,9 @@ from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
 from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
 from ..block.batching import flattened, lift, padded, up
+from ..block.checks import as_int, as_ints, ints_of_call
 from ..block.samples import Draw, Index
 from ..index.advanced import LinearMove
-from .views import as_int, as_ints, ints_of_call
 
 # ruff: noqa: N805
 

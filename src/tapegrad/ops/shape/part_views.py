@@ -11,9 +11,8 @@ from ...core.python_dispatch import read_values
 from ...core.rule_functions import RAW, RECORDED
 from ...core.strides import settled, strided, strides_of
 from ..block import Case, Linear, ViewOp, api, apply, helper, op
-from ..block.checks import OUT_EXACT, check_room
+from ..block.checks import OUT_EXACT, as_int, as_ints, check_room
 from ..block.samples import Draw
-from .views import as_int, as_ints
 
 # ruff: noqa: N805
 

@@ -13,8 +13,8 @@ from ...core.strides import address, empty, strided
 from ...core.transforms.batched import batch_of, batched, is_batched
 from ..block import Block, Case, Linear, ViewOp, api, apply, op
 from ..block.batching import lift
+from ..block.checks import as_ints
 from ..block.samples import Draw
-from .views import as_ints
 
 # ruff: noqa: N805
 

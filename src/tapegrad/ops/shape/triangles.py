@@ -12,10 +12,9 @@ from ...core.base import wrap
 from ...core.dispatch import apply
 from ...core.warned import warn
 from ..block import Case, api, op
-from ..block.checks import OUT_EXACT, check_room, not_implemented
+from ..block.checks import OUT_EXACT, as_int, check_room, not_implemented
 from ..block.samples import Draw
 from ..index.advanced import LinearMove
-from .views import as_int
 
 # ruff: noqa: N805
 

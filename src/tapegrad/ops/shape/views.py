@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes, errors
-from ...core.arguments import is_index, wrap_dim
+from ...core.arguments import wrap_dim
 from ...core.base import Cut, TensorBase, wrap
 from ...core.function_modes import WATCHED, ask_watchers, is_watched
 from ...core.late_bound import TENSOR
@@ -18,63 +18,13 @@ from ...core.transforms.batched import is_batched, through
 from ...device import contiguous_format
 from ...kernels.cpu import KERNELS
 from ..block import Case, ViewOp, api, apply, helper, op
-from ..block.checks import no_size
+from ..block.checks import as_int, as_ints, ints_of_call
 from ..block.samples import Draw
 from ..block.shapes import asked_shape
 
 # ruff: noqa: N805
 
 # ------------------------------------------------------------------ arguments
-
-
-def as_int(function: str, argument: str, position: int, value: Any) -> int:
-    """An int, or something that stands for one."""
-    if type(value) is int:
-        if not -(1 << 63) <= value < 1 << 63:
-            raise ValueError("Overflow when unpacking long long")
-        return value
-    if not is_index(value):
-        raise TypeError(
-            f"{function}(): argument '{argument}' (position {position}) must be int, "
-            f"not {type(value).__name__}"
-        )
-    return operator.index(value)
-
-
-def as_ints(function: str, argument: str, position: int, values: Any) -> tuple[int, ...]:
-    """A tuple of ints from one."""
-    start = f"{function}(): argument '{argument}' (position {position}) must be tuple of ints, "
-    if not isinstance(values, (tuple, list)):
-        raise TypeError(start + f"not {type(values).__name__}")
-    for i, value in enumerate(values):
-        if type(value) is not int and not is_index(value):
-            raise no_size(
-                value, start + f"but found element of type {type(value).__name__} at pos {i}"
-            )
-    return tuple([operator.index(v) for v in values])
-
-
-def ints_of_call(function: str, argument: str, values: tuple[Any, ...]) -> tuple[int, ...]:
-    """The ints of `f(1, 2)` or of `f((1, 2))`."""
-    if values and all([type(v) is int for v in values]):
-        return values
-    if len(values) == 1 and isinstance(values[0], (tuple, list)):
-        return as_ints(function, argument, 1, values[0])
-    if not values:
-        raise TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
-    if not hasattr(values[0], "__index__"):
-        raise TypeError(
-            f"{function}(): argument '{argument}' (position 1) must be tuple of ints, "
-            f"not {type(values[0]).__name__}"
-        )
-    for i, value in enumerate(values):
-        if not hasattr(value, "__index__"):
-            raise TypeError(
-                f"{function}(): argument '{argument}' failed to unpack the object at pos "
-                f'{i + 1} with error "type must be tuple of ints,but got '
-                f'{type(value).__name__}"'
-            )
-    return tuple([operator.index(v) for v in values])
 
 
 def full_shape(shape: tuple[int, ...], count: int) -> tuple[int, ...]:

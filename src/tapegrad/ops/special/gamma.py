@@ -18,6 +18,7 @@ from ..block.checks import (
     BOOL,
     COMPLEX,
     INTEGRAL,
+    as_int,
     check_room,
     common,
     invalid_call,
@@ -28,7 +29,6 @@ from ..block.checks import (
     only_wide,
 )
 from ..block.samples import Draw, Index, unary_cases
-from ..shape.views import as_int
 from .kernels import pointwise
 from .kernels_gamma import digamma, log_gamma, trigamma, zeta
 from .kernels_incomplete import gamma_fractions

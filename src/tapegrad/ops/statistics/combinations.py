@@ -16,11 +16,10 @@ from ...core.size import Size
 from ...errors import must_be_tensor, no_tensor_in_list
 from ..block import PROMOTE, Block, Case, Linear, api, op
 from ..block.batching import flattened, lift
-from ..block.checks import invalid_call, is_number
+from ..block.checks import as_int, invalid_call, is_number
 from ..block.samples import Draw, Index
 from ..shape.joining import Stack
 from ..shape.triangles import meshgrid
-from ..shape.views import as_int
 
 # ruff: noqa: N805
 

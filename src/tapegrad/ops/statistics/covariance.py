@@ -15,10 +15,9 @@ from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import physical_array
 from ...core.warned import warn
 from ..block import APIS, Case, api
-from ..block.checks import kind_of
+from ..block.checks import as_int, kind_of
 from ..block.samples import Draw, Index
 from ..linalg.matrices import tensor_array
-from ..shape.views import as_int
 
 
 @looks_at_values

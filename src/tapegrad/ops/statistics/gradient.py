@@ -9,10 +9,8 @@ from ...core.base import TensorBase
 from ...core.python_dispatch import read_values
 from ...errors import no_tensor_in_list
 from ..block import APIS, Case, api
-from ..block.checks import invalid_call, is_number
+from ..block.checks import array_of, as_int, as_ints, invalid_call, is_number
 from ..block.samples import Draw, Index
-from ..reduce.sums import array_of
-from ..shape.views import as_int, as_ints
 
 
 def joined(parts: list[Any], dim: int) -> Any:

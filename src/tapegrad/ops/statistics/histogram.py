@@ -16,10 +16,9 @@ from ...core.transforms.batched import has_batched, is_batched, no_rule
 from ...errors import no_tensor_in_list
 from ..block import Block, Case, api, apply, op
 from ..block.batching import up
-from ..block.checks import invalid_call, is_number, not_implemented, only_bool
+from ..block.checks import all_dims, array_of, invalid_call, is_number, not_implemented, only_bool
 from ..block.samples import Draw, Index
 from ..creation.ranges import evenly
-from ..reduce.sums import all_dims, array_of
 
 # ruff: noqa: N805
 

@@ -17,10 +17,18 @@ from ...core.strides import contiguous
 from ...core.transforms.batched import known_values
 from ..block import SINGLE, Autocast, Case, api, apply, op
 from ..block.batching import flattened
-from ..block.checks import invalid_call, is_number, not_implemented, only_bool
+from ..block.checks import (
+    all_dims,
+    array_of,
+    invalid_call,
+    is_number,
+    not_implemented,
+    one_dim,
+    only_bool,
+    plain_dtype,
+)
 from ..block.samples import Draw, Index
 from ..reduce.extrema import ExtremumAlong, WholeExtremum, check_not_empty
-from ..reduce.sums import all_dims, array_of, one_dim, plain_dtype
 from .quickselect import SMALL, by_quickselect, last_by_sort, mode_with_nan
 
 # ruff: noqa: N805

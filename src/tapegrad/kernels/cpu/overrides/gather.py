@@ -345,9 +345,9 @@ def index_at(reference: Any) -> Any:
             if len(index) > 1 or not is_mask(first, input.shape):
                 return reference(input, index)
             total = int(np.count_nonzero(first))
-            out = np.empty((total, *input.shape[first.ndim :]), input.dtype)
-            moved(input, first, out, total, False)
-            return out
+            made = np.empty((total, *input.shape[first.ndim :]), input.dtype)
+            moved(input, first, made, total, False)
+            return made
         found = single_run(index, input.shape)
         out = None if found is None else taken(input, found[2], *found[:2], True)
         return reference(input, index) if out is None else out

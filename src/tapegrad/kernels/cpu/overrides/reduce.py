@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,19 +21,20 @@ from .rows import (
     pick,
 )
 
-SMALL = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
-PIECE = 32768  # of a long row
-BLOCKS = 16  # at most: pieces of a column
-SHORT = 32  # rows of a piece, at least: each piece has a row of partial sums
+SMALL: Final = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
+PIECE: Final = 32768  # of a long row
+BLOCKS: Final = 16  # at most: pieces of a column
+SHORT: Final = 32  # rows of a piece, at least: each piece has a row of partial sums
 
-sum_few = KERNELS.sum_few
-SUM = for_dtypes("sum")
-SUM_COLUMNS = for_dtypes("sum_columns")
+sum_few: Final[Any] = KERNELS.sum_few
+has_tape: Final[Any] = KERNELS.has_tape
+SUM: Final = for_dtypes("sum")
+SUM_COLUMNS: Final = for_dtypes("sum_columns")
 
 
 def is_large(x: Any) -> bool:
     """Whether a kernel in C pays for an array; always while a tape is recorded."""
-    return (x.size >= SMALL or KERNELS.has_tape()) and x.size > 0 and is_dense(x)
+    return (x.size >= SMALL or has_tape()) and x.size > 0 and is_dense(x)
 
 
 def last_run(dim: tuple[int, ...]) -> int:
@@ -99,14 +100,14 @@ def summable(x: Any, whole: bool) -> Any:
         return None
     if is_large(x):
         return x
-    if not x.size or not KERNELS.has_tape():
+    if not x.size or not has_tape():
         return None
     return x.T if whole and x.flags.f_contiguous else contiguous(x)
 
 
 def lies_otherwise(x: Any) -> bool:
     """Whether an array that is not in C order may be summed in its memory order."""
-    if KERNELS.has_tape():
+    if has_tape():
         return True
     return type(x) is np.ndarray and x.size >= SMALL and not is_dense(x)
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from ....core.base import F32 as F32
+from ....core.base import F64 as F64
+from ....core.base import ndarray
 from .. import KERNELS
 
-F32 = np.dtype(np.float32)
-F64 = np.dtype(np.float64)
-F16 = np.dtype(np.float16)
-LIKE_FLOAT = np.empty(0, F32)
-empty = getattr(KERNELS, "empty", None)  # (shape, like): large ones in memory that is used again
-zeros = getattr(KERNELS, "zeros", None)
-dense = getattr(KERNELS, "dense", None)  # (x): in C order, copied only if it is not; on a tape too
-copied = getattr(KERNELS, "copied", None)  # (x): a new array in C order
+F16: Final = np.dtype(np.float16)
+LIKE_FLOAT: Final = np.empty(0, F32)
+empty: Final[Any] = getattr(
+    KERNELS, "empty", None
+)  # (shape, like): large ones in memory that is used again
+zeros: Final[Any] = getattr(KERNELS, "zeros", None)
+dense: Final[Any] = getattr(
+    KERNELS, "dense", None
+)  # (x): in C order, copied only if it is not; on a tape too
+copied: Final[Any] = getattr(KERNELS, "copied", None)  # (x): a new array in C order
 
 
 Kernels = tuple[Any, Any, Any, Any]
@@ -30,7 +35,7 @@ def for_dtypes(name: str) -> Kernels:
 
 def pick(kernels: Kernels, x: Any) -> Any:
     """The kernel for the dtype of an array; None for other dtypes, and for NumPy's scalars."""
-    if type(x) is not np.ndarray:
+    if type(x) is not ndarray:
         return None
     dtype = x.dtype
     if dtype is F32:
@@ -44,8 +49,8 @@ def pick(kernels: Kernels, x: Any) -> Any:
 
 def is_half(x: Any) -> bool:
     """Whether it is an array of float16 or bfloat16."""
-    dtype = getattr(x, "dtype", None)
-    if type(x) is not np.ndarray or dtype.itemsize != 2:
+    dtype: Any = getattr(x, "dtype", None)
+    if type(x) is not ndarray or dtype.itemsize != 2:
         return False
     return dtype is F16 or (
         dtype.kind == "V" and dtype.type.__name__ == "bfloat16" and dtype.isnative
