@@ -397,6 +397,13 @@ def test_views_see_what_another_view_made_dual():
             same(fwAD.unpack_dual(base).tangent, [8.0, 16.0, 24.0])
 
 
+def test_tangents_without_elements():
+    x = torch.zeros(0, 2, 5)
+    with fwAD.dual_level():
+        y = fwAD.make_dual(x, torch.zeros(0, 5, 2).transpose(1, 2))
+        assert fwAD.unpack_dual(y * 2).tangent.shape == (0, 2, 5)
+
+
 def test_detach_in_place_takes_the_tangent():
     with fwAD.dual_level():
         x = fwAD.make_dual(torch.ones(2), torch.ones(2)).clone()

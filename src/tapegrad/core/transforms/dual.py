@@ -389,6 +389,8 @@ def laid_out_as(array: Any, front: tuple[int, ...], dtype: Any = None) -> Any:
     xp = xp_of(array)
     memory = xp.zeros((*front, reach), np.uint8)
     shape, strides = (*front, *array.shape), (*memory.strides[: len(front)], *array.strides)
+    if 0 in shape:
+        return wrap(xp.zeros(shape, array.dtype))
     if xp is not host:
         return wrap(xp.ndarray(shape, array.dtype, memory.data, strides))
     return wrap(np.ndarray(shape, array.dtype, memory, 0, strides))
