@@ -573,6 +573,9 @@ def gradient_function(
 
     def gradient(*values: Any) -> tuple[Any, ...]:
         own, vectors = values[: len(values) - count], values[len(values) - count :]
+        for given, value in zip(args, own, strict=True):
+            if is_varied(given) and not value.requires_grad:  # forward mode asks without
+                value.requires_grad_()
         outputs = [o for o in as_tuple(func(*own)) if o.requires_grad]
         varied = [a for a in own if is_varied(a)]
         found = grad(outputs, varied, vectors, create_graph=True, allow_unused=True)
