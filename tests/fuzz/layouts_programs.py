@@ -177,6 +177,18 @@ def halves_of(make: Make, dtype: Any) -> list[Any]:
     return [t.float() for t in found]
 
 
+def vectors(make: Make) -> list[Any]:
+    """Products with a vector: matrices in rows, in columns and in parts of both."""
+    a, x, y = make((30, 40)), make((40,)), make((30,))
+    return [
+        *with_gradients([a, x], lambda a, x: a.mv(x)),
+        *with_gradients([a, y], lambda a, y: a.t().mv(y)),
+        *with_gradients([make((30, 40)).t()[:20], y], lambda a, y: a.mv(y)),
+        *with_gradients([x, make((40,))], tg.dot),
+        make((40, 30)).detach().t().contiguous().t().mv(y.detach()),
+    ]
+
+
 def recurrent(make: Make) -> list[Any]:
     done = []
     for kind, gates in ((nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)):
@@ -282,8 +294,8 @@ def compiled(make: Make) -> list[Any]:
 PROGRAMS: dict[str, Callable[[Make], list[Any]]] = {
     f.__name__: f
     for f in (
-        *(fills, draws, convolutions, pools, norms, halves, recurrent, attention, places),
-        *(reductions, compiled),
+        *(fills, draws, convolutions, pools, norms, halves, vectors, recurrent, attention),
+        *(places, reductions, compiled),
     )
 }
 for _name in OPTIMIZERS:
