@@ -65,7 +65,7 @@ MENU = {
     "Errors and what they mean": "报错及其含义",
     "Operators": "运算一览",
     "Parity with PyTorch": "与 PyTorch 的一致程度",
-    "What was tried to break it": "怎样试图弄坏它",
+    "Evidence": "证据",
     "What you can rely on": "可以指望什么",
     "Notes": "内部笔记",
     "How the project is made and decided": "项目如何开发和决策",

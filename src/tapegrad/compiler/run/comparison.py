@@ -38,8 +38,8 @@ from ..program.recording import NothingDone, Recording, Result
 class AsRecorded(OpMode):
     """A `with` block whose ops run by the kernels that a recording uses; nothing is recorded.
 
-    Gradient rules run op by op, as they do while a call is recorded: an ordinary backward pass may
-    differ from a replay in the last bits.
+    Gradient rules run op by op, as they do while a call is recorded. The bits are those of an
+    ordinary call but for the exceptions in docs/notes/compiled-steps.md.
     """
 
     records_steps = True

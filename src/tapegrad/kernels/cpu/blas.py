@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import functools
 import os
-import threading
 import types
 from glob import glob
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.host_arrays import host
+from ...core.locks import new_lock
 from . import KERNELS
 
 
@@ -64,7 +64,7 @@ class OneThread:
     rounding. The number that was set before returns when the last such context ends."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.inside = 0
         self.before = 1
 

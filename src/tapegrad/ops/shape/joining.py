@@ -373,7 +373,12 @@ def tiled(input: Any, given: tuple[Any, ...]) -> Any:
 
 
 def tile_method(input: Any, *given: Any, **dims: Any) -> Any:
-    """tile(*dims) -> Tensor: `repeat`, with missing repeats counting as 1."""
+    """tile(*dims) -> Tensor: `repeat`, with missing repeats counting as 1.
+
+    >>> tensor([[1], [2]]).tile(2)
+    tensor([[1, 1],
+            [2, 2]])
+    """
     return tile(input, **dims) if dims else tiled(input, given)
 
 

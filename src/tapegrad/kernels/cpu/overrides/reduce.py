@@ -21,8 +21,8 @@ from .rows import (
     pick,
 )
 
-SMALL: Final = 4096  # elements: NumPy reduces so many in less time than it takes to look at them
 PIECE: Final = 32768  # of a long row
+SCATTERED: Final = 4096  # elements that lie apart, each by itself: NumPy reads so many faster
 BLOCKS: Final = 16  # at most: pieces of a column
 SHORT: Final = 32  # rows of a piece, at least: each piece has a row of partial sums
 
@@ -30,11 +30,6 @@ sum_few: Final[Any] = KERNELS.sum_few
 has_tape: Final[Any] = KERNELS.has_tape
 SUM: Final = for_dtypes("sum")
 SUM_COLUMNS: Final = for_dtypes("sum_columns")
-
-
-def is_large(x: Any) -> bool:
-    """Whether a kernel in C pays for an array; always while a tape is recorded."""
-    return (x.size >= SMALL or has_tape()) and x.size > 0 and is_dense(x)
 
 
 def last_run(dim: tuple[int, ...]) -> int:
@@ -69,7 +64,7 @@ def rows_and_width(x: Any, dim: Any) -> tuple[int, int]:
 def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
     """Sums over dimensions, divided by a number; sums of half precision come as floats.
 
-    Several runs of dimensions go one after the other.
+    Several runs of dimensions go one after the other. The array is in C order or `by_rows`.
     """
     if dim is not None:
         i = last_run(dim)
@@ -80,9 +75,9 @@ def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
     if is_last(x, dim):
         rows, width = rows_and_width(x, dim)
         room = np.empty(rows * -(-width // PIECE)) if width > 2 * PIECE else None
-        pick(SUM, x)(
-            (x, out, room), (rows, width, PIECE if room is not None else width), (divisor,)
-        )
+        length = PIECE if room is not None else width
+        step = width if is_dense(x) else x.strides[-2] // x.itemsize
+        pick(SUM, x)((x, out, room), (rows, width, length, step), (divisor,))
         return out
     shape = x.shape
     outer, tall = math.prod(shape[: dim[0]]), math.prod(shape[dim[0] : dim[-1] + 1])
@@ -90,26 +85,77 @@ def sum_over(x: Any, dim: Any, keepdim: bool, divisor: float) -> Any:
     height = max(-(-tall // BLOCKS), 16384 // inner + 1, SHORT) if outer == 1 else tall
     blocks = -(-tall // height)
     room = np.empty((outer, blocks, inner)) if blocks > 1 else None
-    pick(SUM_COLUMNS, x)((x, out, room), (outer, tall, inner, height), (divisor,))
+    step = inner if is_dense(x) else x.strides[-2] // x.itemsize
+    pick(SUM_COLUMNS, x)((x, out, room), (outer, tall, inner, height, step), (divisor,))
     return out
 
 
-def summable(x: Any, whole: bool) -> Any:
-    """The array for the kernels to sum, a copy if a tape is recorded; None: NumPy sums it."""
-    if pick(SUM, x) is None:
+def summable(x: Any, dim: Any) -> Any:
+    """The array for `sum_over`, a copy if it lies otherwise; None: NumPy sums it.
+
+    NumPy would be as fast for few elements, but adds up in another order: sums have the same bits
+    in compiled functions as elsewhere because there is one kernel for all of them. The exception
+    are many elements that lie apart, which NumPy reads twice as fast as they can be copied.
+    """
+    if pick(SUM, x) is None or not x.size:
         return None
-    if is_large(x):
+    if is_dense(x):
         return x
-    if not x.size or not has_tape():
-        return None
-    return x.T if whole and x.flags.f_contiguous else contiguous(x)
+    whole = dim is None and x.flags.f_contiguous
+    if not has_tape():
+        if is_for_parts(x) if dim is None else by_rows(x, dim):
+            return x
+        if x.size >= SCATTERED and x.strides[-1] != x.itemsize and not whole:
+            return None
+    return x.T if whole else contiguous(x)
 
 
-def lies_otherwise(x: Any) -> bool:
-    """Whether an array that is not in C order may be summed in its memory order."""
-    if has_tape():
-        return True
-    return type(x) is np.ndarray and x.size >= SMALL and not is_dense(x)
+def by_rows(x: Any, dim: Any) -> bool:
+    """Whether the last dimension alone is reduced, or kept, and only rows have gaps between them.
+
+    The rows have none in themselves, and all are equally far apart.
+    """
+    n, strides, shape = x.ndim - 1, x.strides, x.shape
+    if n < 1 or strides[n] != x.itemsize or strides[n - 1] % x.itemsize or not x.flags.aligned:
+        return False
+    if dim is not None and dim != (n,) and dim != tuple(range(n)):
+        return False
+    return all([strides[d] == strides[d + 1] * shape[d + 1] for d in range(n - 1)])
+
+
+def is_for_parts(x: Any) -> bool:
+    """Whether `sum_in_parts` is for an array: a copy would not stay in the processor's cache."""
+    return by_rows(x, None) and x.size > 2 * PIECE and x.shape[-1] <= PIECE and not is_half(x)
+
+
+def sum_in_parts(x: Any, divisor: float) -> Any:
+    """`sum_over` of all elements of a large array with gaps between its rows.
+
+    They are copied a piece at a time, the pieces of an array without gaps: so are the bits.
+    """
+    run = pick(SUM, x)
+    out = empty((), x)
+    x = np.lib.stride_tricks.as_strided(x, (x.size // x.shape[-1], x.shape[-1]), x.strides[-2:])
+    rows = PIECE // x.shape[-1]  # of a part: no more than a piece
+    buffer = np.empty(2 * PIECE, x.dtype)
+    room = np.empty(-(-x.size // PIECE))
+    done = filled = 0
+    for i in range(0, len(x), rows):
+        part = x[i : i + rows]
+        np.copyto(buffer[filled : filled + part.size].reshape(part.shape), part)
+        filled += part.size
+        if filled >= PIECE:
+            run((buffer, out, room[done:]), (1, PIECE, PIECE, 0), (1.0,))
+            done += 1
+            filled -= PIECE
+            buffer[:filled] = buffer[PIECE : PIECE + filled]
+    if filled:
+        run((buffer, out, room[done:]), (1, filled, PIECE, 0), (1.0,))
+    total = 0.0
+    for each in room.tolist():
+        total += each
+    out[...] = total / divisor
+    return out
 
 
 def without_repeats(x: Any, dim: tuple[int, ...]) -> Any:
@@ -121,13 +167,13 @@ def without_repeats(x: Any, dim: tuple[int, ...]) -> Any:
 
 
 def by_steps(x: Any) -> list[int]:
-    """The dimensions sorted by stride: the memory order of the array, or nearly."""
-    return sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
+    """The dimensions sorted by stride, repeated ones first: the memory order, or nearly."""
+    return sorted(range(x.ndim), key=lambda d: -(abs(x.strides[d]) or math.inf))
 
 
 def conv_bias_grad(reference: Any) -> Any:
     def kernel(grad_output: Any) -> Any:
-        x = summable(grad_output, False)
+        x = summable(grad_output, (0, *range(2, grad_output.ndim)))
         if x is None:
             return reference(grad_output)
         return narrowed(sum_over(x, (0, *range(2, x.ndim)), False, 1.0), x)
@@ -142,13 +188,15 @@ def sums(whole: bool, averages: bool) -> Any:
                 out = sum_few(input)
                 if out is not None:
                     return out
-            x = None if dtype is not None else summable(input, True)
+            x = None if dtype is not None else summable(input, None)
             if x is None:
                 return reference(input, dtype)
+            if not is_dense(x):
+                return sum_in_parts(x, x.size if averages else 1.0)
             return narrowed(sum_over(x, None, False, x.size if averages else 1.0), x)
 
         def over_some(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-            if dim is not None and lies_otherwise(input):
+            if dim is not None and type(input) is np.ndarray and not is_dense(input):
                 same = without_repeats(input, dim)
                 if same is not input:
                     part = over_some(same, dim, keepdim, dtype)
@@ -159,7 +207,7 @@ def sums(whole: bool, averages: bool) -> Any:
                     part = over_some(input.transpose(order), dims, True, dtype)
                     part = contiguous(part.transpose(np.argsort(order)))
                     return part if keepdim else part.squeeze(dim)
-            x = None if dtype is not None else summable(input, dim is None)
+            x = None if dtype is not None else summable(input, dim)
             if x is None:
                 return reference(input, dim, keepdim, dtype)
             n = 1
@@ -178,7 +226,7 @@ def vector_norm(reference: Any) -> Any:
 
     def kernel(input: Any, ord: Any, dim: Any, keepdim: bool, *dtype: Any) -> Any:
         plain = ord == 2 and dtype in ((), (None,)) and pick(SUM, input) is not None
-        if not plain or is_half(input) or not is_large(input):
+        if not plain or is_half(input) or not input.size or not is_dense(input):
             return reference(input, ord, dim, keepdim, *dtype)
         out = reduced_shape(input.shape, dim, keepdim)
         if math.prod(out) == input.size:  # nothing is added up: a square might be too large
@@ -194,10 +242,7 @@ def nansum(reference: Any) -> Any:
     add = sums(False, False)(None)
 
     def kernel(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-        # The same way while a tape is recorded: a replay calls this function, without a tape.
-        if dtype is not None or pick(SUM, input) is None or input.size < SMALL:
-            return reference(input, dim, keepdim, dtype)
-        if not is_dense(input):
+        if dtype is not None or pick(SUM, input) is None or not input.size or not is_dense(input):
             return reference(input, dim, keepdim, dtype)
         numbers = REGISTRY["where"].kernel(REGISTRY["isnan"].kernel(input), 0.0, input)
         return add(numbers, dim, keepdim, None)

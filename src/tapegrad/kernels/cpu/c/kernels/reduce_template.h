@@ -2,14 +2,14 @@
 
 /* Sums of rows, divided by a number. Long rows are cut into pieces.
    p: input, out, place for a double per piece, or NULL: there is one per row; n: rows, width, length
-   of a piece; x: the divisor */
+   of a piece, elements from row to row; x: the divisor */
 TG_VERSIONS static void NAMED(sum_pieces)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
     const int64_t width = given->n[1], length = given->n[2], pieces = (width + length - 1) / length;
     double *parts = given->p[2];
     for (int64_t piece = begin; piece < end; piece++) {
         const int64_t row = piece / pieces, first = (piece - row * pieces) * length;
-        const STORED *restrict x = (const STORED *)given->p[0] + row * width + first;
+        const STORED *restrict x = (const STORED *)given->p[0] + row * given->n[3] + first;
         const int64_t count = lesser(length, width - first);
         SUM_OF(sum, count, GET(v, x), v)
         if (parts)
@@ -50,10 +50,10 @@ void NAMED(tg_sum)(void **p, const int64_t *n, const double *x) {
 /* Sums of columns, out[o, i] = sum over j of input[o, j, i], divided by a number. The rows are cut
    into blocks, the columns into tiles.
    p: input, out, place for a double per block and column, or NULL: there is one block; n: outer,
-   tall, inner, rows of a block; x: the divisor */
+   tall, inner, rows of a block, elements from row to row; x: the divisor */
 TG_VERSIONS static void NAMED(sum_tiles)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
-    const int64_t tall = given->n[1], inner = given->n[2], height = given->n[3];
+    const int64_t tall = given->n[1], inner = given->n[2], height = given->n[3], step = given->n[4];
     const int64_t tiles = (inner + TILE - 1) / TILE, blocks = (tall + height - 1) / height;
     for (int64_t piece = begin; piece < end; piece++) {
         const int64_t block = piece / tiles, left = (piece - block * tiles) * TILE;
@@ -68,13 +68,13 @@ TG_VERSIONS static void NAMED(sum_tiles)(void *context, int64_t begin, int64_t e
             for (int64_t i = 0; i < width; i++)
                 some[i] = 0;
             const STORED *restrict x =
-                (const STORED *)given->p[0] + (o * tall + start) * inner + left;
+                (const STORED *)given->p[0] + (o * tall + start) * step + left;
             int64_t j = start;
-            for (; j + 4 <= stop; j += 4, x += 4 * inner)
+            for (; j + 4 <= stop; j += 4, x += 4 * step)
                 for (int64_t i = 0; i < width; i++)
-                    some[i] += (WIDEN(x[i]) + WIDEN(x[inner + i])) +
-                               (WIDEN(x[2 * inner + i]) + WIDEN(x[3 * inner + i]));
-            for (; j < stop; j++, x += inner)
+                    some[i] += (WIDEN(x[i]) + WIDEN(x[step + i])) +
+                               (WIDEN(x[2 * step + i]) + WIDEN(x[3 * step + i]));
+            for (; j < stop; j++, x += step)
                 for (int64_t i = 0; i < width; i++)
                     some[i] += WIDEN(x[i]);
             for (int64_t i = 0; i < width; i++)

@@ -77,8 +77,10 @@ PyObject *tg_sum_few(PyObject *self, PyObject *arg) {
 typedef struct {
     void *x, *out;
     int64_t rows, columns;
-    int wide;
+    int wide, whole; /* whole: one row of all elements, in the order of sums over all dimensions */
 } leading;
+
+#define LONGEST 65536 /* such a row is not cut into pieces: 2 PIECE of overrides/reduce.py */
 
 /* Rows of a block. */
 static int64_t height_of(const leading *g) {
@@ -88,6 +90,13 @@ static int64_t height_of(const leading *g) {
 
 static int add_rows(void *context) {
     const leading *g = context;
+    const double numbers[] = {1.0};
+    if (g->whole) {
+        void *pointers[] = {g->x, g->out, NULL};
+        const int64_t sizes[] = {1, g->rows, g->rows, g->rows};
+        (g->wide ? tg_sum_f64 : tg_sum_f32)(pointers, sizes, numbers);
+        return 1;
+    }
     const int64_t height = height_of(g);
     const int64_t blocks = (g->rows + height - 1) / height;
     void *room = NULL;
@@ -97,8 +106,7 @@ static int add_rows(void *context) {
             return 0;
     }
     void *pointers[] = {g->x, g->out, room};
-    const int64_t sizes[] = {1, g->rows, g->columns, height};
-    const double numbers[] = {1.0};
+    const int64_t sizes[] = {1, g->rows, g->columns, height, g->columns};
     if (g->wide)
         tg_sum_columns_f64(pointers, sizes, numbers);
     else
@@ -118,9 +126,12 @@ PyObject *tg_describe_small_sum(tg_again function, const void *context) {
     if (function == add_rows) {
         const leading *g = context;
         const int64_t addresses[] = {(intptr_t)g->x, (intptr_t)g->out, 0};
-        const int64_t sizes[] = {1, g->rows, g->columns, height_of(g)};
+        const int64_t sizes[] = {1, g->rows, g->columns, height_of(g), g->columns};
+        const int64_t row[] = {1, g->rows, g->rows, g->rows};
         const double divisor = 1;
-        return tg_described(g->wide ? "sum_columns_f64" : "sum_columns_f32", addresses, 3, sizes, 4,
+        if (g->whole)
+            return tg_described(g->wide ? "sum_f64" : "sum_f32", addresses, 3, row, 4, &divisor, 1);
+        return tg_described(g->wide ? "sum_columns_f64" : "sum_columns_f32", addresses, 3, sizes, 5,
                             &divisor, 1);
     }
     return NULL;
@@ -138,7 +149,10 @@ PyObject *tg_sum_to(PyObject *self, PyObject *const *args, Py_ssize_t count) {
         !PyArray_ISBEHAVED_RO(x) || PyArray_SIZE(x) < 1)
         Py_RETURN_NONE;
     npy_intp shape[NPY_MAXDIMS];
-    leading g = {.x = PyArray_DATA(x), .columns = 1, .wide = type == NPY_DOUBLE};
+    leading g = {
+        .x = PyArray_DATA(x), .columns = 1, .wide = type == NPY_DOUBLE, .whole = dims == 0};
+    if (g.whole && PyArray_SIZE(x) > LONGEST)
+        Py_RETURN_NONE;
     for (int d = 0; d < dims; d++) {
         shape[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[1], d));
         if (shape[d] == -1 && PyErr_Occurred())
