@@ -587,7 +587,7 @@ def test_recording_takes_no_more_memory_than_running(kind: str, most: int, tmp_p
 UNASKED = """
 import sys
 import tapegrad as torch
-from tapegrad.compiler.capture.guards import has_moved, numpy_stream
+from tapegrad.compiler.capture.undo import has_moved, numpy_stream
 
 x = torch.ones(40, requires_grad=True)
 

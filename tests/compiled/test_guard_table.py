@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import tapegrad as torch
-from tapegrad.compiler.capture.guards import Guards
 from tapegrad.compiler.capture.reads import ABSENT, Reads
 from tapegrad.compiler.program.guard_table import GuardTable
 from tapegrad.compiler.run.function import Compiled
@@ -62,9 +61,7 @@ class State:
         reads.function(self.function)
         reads.cells.append((self.cell, self.cell.cell_contents, "`cell`"))
         reads.settle()
-        guards = Guards(None)
-        guards.take_reads(reads)
-        self.table = GuardTable(guards)
+        self.table = GuardTable(reads)
 
 
 def grow(s: State) -> None:

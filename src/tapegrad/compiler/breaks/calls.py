@@ -22,8 +22,8 @@ from ...core.base import STATE
 from ...errors import argument_names, evidence, explain_call
 from ...nn.modules._hooks import GLOBAL
 from ...nn.modules.module import Module
-from ..capture.guards import is_library_file
 from ..capture.instrumented import original_of
+from ..capture.reachable import is_library_file
 from .source import MADE, SCOPES, copied
 
 STAYS = "stays"  # of the statement with the call

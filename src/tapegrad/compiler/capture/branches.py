@@ -15,7 +15,7 @@ from ...core.strides import memory
 from ...ops.draws.generators import Generator
 from ..backward.upstream import BehindStep
 from ..program.steps import CallStep, Step, WholeStep, WriteStep, is_zero_grad
-from .guards import is_kept_apart
+from .reachable import is_kept_apart
 from .undo import tensors_of
 
 MOST_MISSES = 8  # calls with another answer than the recorded one, before their share counts

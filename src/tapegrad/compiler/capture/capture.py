@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
 import operator
 import types
 from typing import Any
@@ -31,12 +30,13 @@ from ..program.steps import GradientStep
 from . import intercepts
 from .arguments import around, array_of, is_tensor, same_as, stand_ins
 from .branches import Decision, decided_first
-from .guards import Guards, LeafHooks, is_scheduler
 from .python_state import PythonState
+from .reachable import Reachable, is_scheduler
+from .reads import Reads
 from .recorder import Recorder
 from .side_effects import Noticing
 from .symbolic_floats import Number, Read, now, number
-from .undo import PLAIN, Print, is_same_as, same_bits, tensors_of
+from .undo import PLAIN, OtherStreams, Print, is_same_as, same_bits, tensors_of
 
 # Classes of values that have no tensors in them, and that nobody changes.
 ALWAYS_THE_SAME = (
@@ -68,31 +68,30 @@ class Seen:
     ) -> None:
         self.function = function
         self.values = values
-        self.hooks: Guards | None = None  # of leaves
         self.is_over = False  # it cannot replace later calls
         self.is_disturbed = False  # by what another thread may have done
         self.switches = around()
-        self.guards = Guards(function, values)
+        self.streams = OtherStreams()
+        self.found = found = Reachable(function, values)
         self.inputs = stand_ins(values, parts)
         known = {id(memory(t._array)) for t in self.known_tensors() if not t._special}
-        known |= {id(memory(x)) for x in self.guards.arrays}
+        known |= {id(memory(x)) for x in found.arrays}
         pairs = [(t, v) for t, v in zip(self.inputs, values, strict=True) if t is not None]
         # Of the arguments that have memory in common with something that the function can reach.
         self.shared = [v for _, v in pairs if id(memory(array_of(v))) in known]
         if self.shared:
             self.inputs = [None] * len(values)
         behind = join(self.inputs, values) if histories else None
-        given = [v for v in (*self.guards.tensors, *values) if is_tensor(v)]
+        given = [v for v in (*found.tensors, *values) if is_tensor(v)]
         given += [] if behind is None else behind.leaves
-        given += [t for owner in self.guards.kept_apart for t in tensors_of(owner)]
+        given += [t for owner in found.owners for t in tensors_of(owner)]
         given = list({id(t): t for t in given}.values())
         leaves = [t for t in given if t._wants_grad and not t._special]
-        hooks = LeafHooks(leaves)
         fixed = [t for t in self.inputs if t is not None]
-        owners = self.guards.kept_apart
+        owners = found.owners
         again = same_as(parts)
         as_they_are = [v for i, v in enumerate(values) if self.inputs[i] is None and i not in again]
-        there = [*self.guards.tensors, *[v for v in as_they_are if is_tensor(v)]]
+        there = [*found.tensors, *[v for v in as_they_are if is_tensor(v)]]
         there += [] if behind is None else behind.leaves
         self.recorder = recorder = Recorder(
             function, fixed, there, leaves, owners, keeps_steps, keeps_values
@@ -115,11 +114,11 @@ class Seen:
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if is_scheduler(each)]
         self.noticing = Noticing(recorder)
-        known = [*learned, *[each for each in hooks.seen.values() if callable(each)]]
         self.state = recorder.state = PythonState(
-            recorder, function, values, known, not self.noticing.is_blind
+            recorder, function, values, learned, not self.noticing.is_blind
         )
         with intercepts.to_output(recorder), self.state, self.noticing:
+            self.state.guard_hooks(leaves, owners)
             with (
                 recorder,
                 intercepts.to_schedulers(recorder, schedulers),
@@ -140,24 +139,19 @@ class Seen:
         if behind is not None:
             separate(behind)
         if self.outside is None:  # else the leaves get their gradients later
-            self.hooks = hooks
-            self.guards.take_over(hooks)
+            self.state.guard_nodes()
 
     def known_tensors(self, with_gradients: bool = True) -> list[Any]:
         """The tensors that the function can reach without its arguments."""
-        state = [t for each in self.guards.kept_apart for t in tensors_of(each)]
-        found = [*self.guards.tensors, *state]
+        state = [t for each in self.found.owners for t in tensors_of(each)]
+        found = [*self.found.tensors, *state]
         gradients = [t._gradient for t in found if t._gradient is not None]
         return [*found, *gradients] if with_gradients else found
 
-    @functools.cached_property
-    def needed(self) -> Guards:
-        """The guards on what the call really read, which later calls have to check."""
-        made = Guards(self.function, self.values, self.noticing.executed())
-        if self.hooks is not None:
-            made.take_over(self.hooks)
-        made.take_reads(self.state.reads)
-        return made
+    @property
+    def reads(self) -> Reads:
+        """The guards on what the call read, which later calls have to check."""
+        return self.state.reads
 
     def has_to_stand(self, own: Any) -> bool:
         """Whether the call's effects must be kept, instead of undoing them and calling again.
@@ -165,7 +159,7 @@ class Seen:
         Python may have had effects that nobody noticed, which would happen twice. Calling again
         saves memory, which is not worth it where values are small.
         """
-        if self.noticing.acts or self.recorder.behind:
+        if self.noticing.is_blind or self.recorder.behind:
             return True
         copies = [x for pair in self.recorder.before.arrays.values() for x in pair if x is not None]
         results = [r._array for r in self.results if is_tensor(r)]
@@ -179,7 +173,7 @@ class Seen:
 
     def looks_at_gradients(self) -> bool:
         """Whether the code names `.grad`, so that it matters whether there is a gradient."""
-        return self.state.looks_at_gradients or "grad" in self.needed.names
+        return self.state.looks_at_gradients
 
     def changes_lists(self) -> bool:
         """Whether the call does something to a list or dict among its arguments."""
@@ -189,9 +183,7 @@ class Seen:
         """Whether code may read the values of float arguments without being noticed."""
         if not self.numbers:
             return False
-        if self.recorder.looks_at_numbers:
-            return True
-        return self.guards.calls_others and self.needed.calls_others
+        return self.recorder.looks_at_numbers or self.state.calls_others
 
     def record_backward(self, function: Any, spec: Any, patterns: set[Pattern]) -> None:
         """Record the backward passes of results that are differentiated outside of the call."""
@@ -294,10 +286,8 @@ def write_back(static: Any, value: Any) -> None:
 
 def why_not(seen: Seen) -> tuple[str, Any]:
     """Why a recorded call cannot be replayed, and the user's line; "" if it can."""
-    recorder, guards, inputs, results = seen.recorder, seen.guards, seen.inputs, seen.results
+    recorder, inputs, results = seen.recorder, seen.inputs, seen.results
     if recorder.trouble:
-        if recorder.is_foreign and guards.trouble and seen.needed.trouble:
-            return seen.needed.trouble, None  # which says where it may come from
         return recorder.trouble, recorder.where
     if seen.shared:
         return "an argument shares memory with a tensor that it reaches in another way", None
@@ -308,17 +298,16 @@ def why_not(seen: Seen) -> tuple[str, Any]:
             recorder.places = [last.place]
             return "a value is handed to Python", last.where
         recorder.steps = ordered
-    trouble = guards.trouble and seen.needed.trouble
-    if trouble or seen.refused:
-        return trouble or seen.refused, None
+    if seen.refused:
+        return seen.refused, None
     if seen.looks_at_numbers():
         return "it looks at a number that changes", None
     if around() != seen.switches:
         return "it leaves the grad mode, or another switch, changed", None
-    changed = guards.changed() or seen.needed.changed()
+    changed = seen.reads.changed()
     if changed:
         return f"it changes {changed}", None
-    drawn = guards.drew()
+    drawn = seen.streams.moved()
     if drawn:
         seen.is_disturbed = True
         return f"it draws {drawn}", None
@@ -349,7 +338,7 @@ def why_not(seen: Seen) -> tuple[str, Any]:
         return f"it changes {unseen} in a way that is not seen", None
     for r in results:
         if not isinstance(r, TensorBase):
-            if is_new_object(r, guards):
+            if is_new_object(r, seen.found):
                 return f"it returns a {type(r).__name__}", None
             continue
         if not r._special and not recorder.is_known(r._array):
@@ -391,7 +380,7 @@ def why_not_between(seen: Seen, asks_for_gradients: bool) -> str:
 
 def guards_of(seen: Seen) -> list[Any]:
     """The guards on dict entries and variables that instrumented code read: (..., value, name)."""
-    return [*seen.state.reads.entries, *seen.state.reads.cells]
+    return [*seen.reads.entries, *seen.reads.cells]
 
 
 def paired(value: Any, other: Any) -> list[tuple[Any, Any, Any]]:
@@ -434,13 +423,13 @@ def has_shared_list(seen: Seen) -> bool:
     return False
 
 
-def is_new_object(value: Any, guards: Guards) -> bool:
+def is_new_object(value: Any, found: Reachable) -> bool:
     """Whether the call itself made an object that may hold tensors: each call needs its own."""
     known = (*PLAIN, *ALWAYS_THE_SAME)
     if isinstance(value, types.FunctionType):  # there may be tensors in what it knows
         knows = value.__closure__ or value.__defaults__ or value.__kwdefaults__
-        return bool(knows) and id(value) not in guards.seen
-    return not isinstance(value, known) and id(value) not in guards.seen
+        return bool(knows) and id(value) not in found.seen
+    return not isinstance(value, known) and id(value) not in found.seen
 
 
 def differs_when_replayed(

@@ -7,17 +7,20 @@ import collections
 import enum
 import functools
 import gc
+import operator
 import types
 from typing import Any
 
 import numpy as np
 
+from ...autograd.function import FunctionCtx
 from ...core.base import TensorBase, wrap
 from ...nn.modules.module import Module
+from ...ops.draws.generators import Generator
 from .caught import CaughtStep
-from .guards import is_same
 from .object_kinds import (
     BUILTIN_TYPES,
+    C_CALLABLES,
     MADE_BY_PYTHON,
     OPAQUE,
     OWN,
@@ -30,9 +33,11 @@ from .object_kinds import (
     super_mro,
 )
 from .prepared_code import Prepared
-from .reads import ABSENT, MOST_ITEMS, class_dict, instance_dict
+from .reachable import is_kept_apart
+from .reads import ABSENT, MOST_ITEMS, class_dict, instance_dict, is_same
 from .symbolic_floats import Number, Options
 
+LOOKED_AT_OTHERWISE = (TensorBase, Module, Generator, FunctionCtx, type)
 # Of arrays: what the signature says.
 SHAPES = frozenset(("shape", "dtype", "ndim", "size", "nbytes", "itemsize"))
 
@@ -270,7 +275,12 @@ class GuardedReads(Prepared):
             self.contents(owner, shallow=True)
             value = owner[key]
             return self.mark(value) if isinstance(key, slice) else value
-        value = owner[key]
+        try:
+            value = owner[key]
+        except IndexError:  # as the length decides
+            self.reads.length(owner, path)
+            self.keep.append(owner)
+            raise
         name = f"{path}[{key}]"
         real = value.group if isinstance(value, Options) else value
 
@@ -313,8 +323,7 @@ class GuardedReads(Prepared):
             elif is_known:
                 self.guard_items(value, name)
         elif kind in VIEWS_OF_DICTS:
-            if is_known:
-                self.contents(gc.get_referents(value)[0], shallow, depth + 1)
+            self.contents(gc.get_referents(value)[0], shallow, depth + 1)
         elif isinstance(value, (bytearray, memoryview, array.array)):
             if is_known and not self.reads.buffer(value, name):
                 self.give_up(f"it reads a {kind.__name__} of {len(value)} elements")
@@ -329,8 +338,18 @@ class GuardedReads(Prepared):
         elif isinstance(value, Module):
             self.look_at_module(value)
             return
-        elif isinstance(value, (type, types.FunctionType, types.MethodType, functools.partial)):
+        elif isinstance(value, (type, types.FunctionType, types.MethodType)):
             self.prepare(value)
+            return
+        elif isinstance(value, functools.partial):
+            for each in (value.func, *value.args, *value.keywords.values()):
+                self.contents(each, False, depth + 1)
+            return
+        elif isinstance(value, C_CALLABLES):
+            self.in_c(value)
+            return
+        elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            self.give_up(f"it hands on an operator.{kind.__name__}")
             return
         elif hasattr(value, "__next__"):
             if is_known:
@@ -338,6 +357,7 @@ class GuardedReads(Prepared):
             return
         elif kind not in BUILTIN_TYPES:
             self.prepare(value)
+            self.look_at_ours(value)
             is_seen = kind.__flags__ & MADE_BY_PYTHON or is_ours(kind) or isinstance(value, OPAQUE)
             if is_known and not is_seen:
                 self.give_up(f"it reads a {kind.__name__}, a class that is not known")
@@ -350,6 +370,29 @@ class GuardedReads(Prepared):
                     self.contents(each, False, depth + 1)
                 else:
                     self.prepare(each)
+
+    def look_at_ours(self, owner: Any) -> None:
+        """Guard the attributes of an object of this package's classes, which run without hooks."""
+        inside = instance_dict(owner)
+        if not inside or self.is_new(owner) or isinstance(owner, LOOKED_AT_OTHERWISE):
+            return
+        if not any([is_ours(base) for base in type(owner).__mro__]) or "__wrapped__" in inside:
+            return
+        if is_kept_apart(owner) or not self.reads.is_new("ours", id(owner)):
+            return
+        self.keep.append(owner)
+        for key, value in list(inside.items()):
+            name = f"{self.path(owner)}.{key}"
+            self.reads.entry(inside, key, value, name)
+            self.name(value, name)
+            if isinstance(value, (list, tuple, dict, set)):
+                self.contents(value)
+            else:
+                self.look_at_ours(value)
+
+    def in_c(self, function: Any) -> None:
+        """A function in C is handed to something that may call it, with arguments unseen."""
+        raise NotImplementedError
 
     def guard_items(self, value: Any, name: str) -> None:
         if isinstance(value, dict):
@@ -378,6 +421,12 @@ class GuardedReads(Prepared):
         self.contents(value, shallow=True)
         return value
 
+    def watched(self, values: Any) -> Any:
+        """The elements that C code takes from an iterator; what is in them is guarded."""
+        for each in values:
+            self.contents(each)
+            yield each
+
     def contains(self, item: Any, owner: Any) -> bool:
         if isinstance(owner, dict) and type(owner).__contains__ is dict.__contains__:
             if not self.is_new(owner):
@@ -393,7 +442,7 @@ class GuardedReads(Prepared):
         else:
             self.contents(owner)
         self.contents(item)
-        return item in owner
+        return item in (self.watched(owner) if hasattr(owner, "__next__") else owner)
 
 
 def is_computed_in_c(found: Any) -> bool:

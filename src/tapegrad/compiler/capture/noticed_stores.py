@@ -13,14 +13,13 @@ from ...autograd.function import FunctionCtx
 from ...core.base import TensorBase
 from ...nn.modules.module import Module
 from .guarded_reads import GuardedReads
-from .guards import is_same
 from .hooks import AUGMENT
 from .instrumented import original_of
 from .object_kinds import (
     PLAIN,
     short,
 )
-from .reads import ABSENT
+from .reads import ABSENT, is_same
 from .symbolic_floats import Options
 
 

@@ -21,8 +21,8 @@ from ...core.base import PACKAGE
 from ...core.late_bound import HOST_KERNELS
 from ..breaks.calls import GENERATED
 from . import vetted
-from .guards import is_library_file
 from .instrumented import is_instrumented
+from .reachable import is_library_file
 from .symbolic_floats import Number
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))

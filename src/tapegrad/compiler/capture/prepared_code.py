@@ -9,10 +9,12 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ...core.base import PACKAGE
+from ...core.tensor_lists import same_hooks
 from ...nn.modules._hooks import GLOBAL
 from ...nn.modules.module import Module
-from .guards import BESIDE, NUMPY, globals_in, is_library_file
 from .hooks import HOOKS, LIBRARY_HOOKS
 from .instrumented import instrumented, is_instrumented, original_of
 from .object_kinds import (
@@ -27,8 +29,18 @@ from .object_kinds import (
     is_ours,
     is_written_by_python,
 )
+from .reachable import NUMPY, globals_in, is_library_file
 from .reads import ABSENT, Reads, cell_contents, class_dict
 from .swapped_code import CURRENT, SWAPS, unheard
+
+# What modules keep beside hooks, which are looked at themselves, and what is not for calls.
+BESIDE = frozenset(
+    """
+    _compiled_call_impl _forward_hooks_with_kwargs _forward_hooks_always_called
+    _forward_pre_hooks_with_kwargs _is_full_backward_hook _non_persistent_buffers_set
+    """.split()
+)
+LOOKS_UNSEEN = frozenset(("math", "cmath", "numpy", "struct", "statistics"))
 
 
 class Told:
@@ -53,6 +65,8 @@ class Told:
         self.learned: list[Any] = []  # functions that ran without hooks
         self.trusting = 0  # functions that are called as they are, of which all is known
         self.looks_at_gradients = False
+        self.calls_others = False  # functions that may look at a number unseen
+        self.leaf_hooks: list[tuple[Any, Any]] = []  # leaves, and their hooks
         # By id: modules whose mode was set, what it was before, and where that happened.
         self.modes: dict[int, tuple[Any, Any, Any, Any]] = {}
         self.function = function
@@ -94,6 +108,7 @@ class Told:
         return self.paths.get(id(value)) or f"a {type(value).__name__}"
 
     def name(self, value: Any, name: str) -> None:
+        self.calls_others = self.calls_others or may_look_unseen(value)
         if not isinstance(value, PLAIN):
             self.paths.setdefault(id(value), name)
 
@@ -193,6 +208,7 @@ class Prepared(Told):
         if id(cls) in self.classes:
             return
         self.classes.add(id(cls))
+        is_called_by_us = any([is_ours(base) for base in cls.__mro__])  # unseen, by any name
         if cls.__flags__ & MADE_BY_PYTHON and not is_ours(cls):
             self.reads.order(cls)
         for base in cls.__mro__:
@@ -203,7 +219,7 @@ class Prepared(Told):
             contents = class_dict(base)
             for key, value in list(contents.items()):
                 found = self.enter_member(value)
-                if found and key.startswith("__"):
+                if found and (is_called_by_us or key.startswith("__")):
                     self.reads.class_entry(base, key, f"{base.__name__}.{key}")
             self.reads.length(contents, f"{base.__name__}.__dict__")
 
@@ -263,7 +279,8 @@ class Prepared(Told):
         self.prepare_class(type(module))
         self.reads.kind(module)
         inside = vars(module)
-        own = not is_ours(type(module))
+        # What code of this package, which runs without hooks, may read of it.
+        own = all([base in Module.__mro__ for base in type(module).__mro__ if is_ours(base)])
         path = self.path(module)
         self.find_in(type(module).__mro__, "forward")
         for key, value in list(inside.items()):
@@ -276,6 +293,7 @@ class Prepared(Told):
                         self.look_at_module(each)
             elif key.endswith("_hooks") and isinstance(value, dict):
                 self.hooks(value, f"{path}.{key}")
+                self.contents(list(value.values()))
             elif key in BESIDE:
                 continue
             elif not own:
@@ -285,8 +303,45 @@ class Prepared(Told):
             self.prepare(inside["forward"])
         self.reads.entry(inside, "forward", inside.get("forward", ABSENT), f"{path}.forward")
 
+    def guard_hooks(self, leaves: list[Any], owners: list[Any]) -> None:
+        """Guard the hooks of leaves, optimizers and schedulers, which run as part of the call."""
+        for t in leaves:
+            hooks = None if t._node is None else t._node._hooks
+            self.leaf_hooks.append((t, hooks))
+            if hooks is not None:
+                for each in dicts_of(hooks):
+                    self.hooks(each, "the hooks of a tensor")
+        for owner in owners:
+            for key, value in vars(owner).items():
+                if key.endswith("_hooks") and isinstance(value, dict):
+                    self.hooks(value, f"{self.path(owner)}.{key}")
+                    self.contents(list(value.values()))
+
+    def guard_nodes(self) -> None:
+        """Guard which hooks leaves have, where the call sets their gradients."""
+        known = self.leaf_hooks
+        for _, hooks in known:
+            for each in () if hooks is None else dicts_of(hooks):
+                self.contents(list(each.values()))
+        if known:
+            self.reads.check(("leaf hooks",), lambda: same_hooks(known), "the hooks of a tensor")
+
     def hooks(self, hooks: Any, name: str) -> None:
         self.reads.length(hooks, name)
         for key, value in list(hooks.items()):
             self.reads.entry(hooks, key, value, name)
             self.prepare(value)
+
+
+def dicts_of(hooks: Any) -> list[Any]:
+    """The dicts in which a leaf's hooks are."""
+    both = hooks.before_node, hooks.after_node, hooks.accumulated_hooks
+    return [*hooks.tensor.values(), *both]
+
+
+def may_look_unseen(value: Any) -> bool:
+    """Whether a value is a function in C (or a module of them), or a number or an array of NumPy's:
+    they may read a float unnoticed."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in LOOKS_UNSEEN
+    return isinstance(value, (types.BuiltinFunctionType, np.ufunc, np.inexact))

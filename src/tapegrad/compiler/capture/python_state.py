@@ -37,6 +37,10 @@ class PythonState(VettedCalls):
         try:
             for each in (*self.known_before, self.function, *self.arguments):
                 self.prepare(each)
+            owner = getattr(self.function, "__self__", None)
+            self.name(owner, type(owner).__name__)
+            for i, each in enumerate(self.arguments):
+                self.name(each, f"argument {i + 1}")
         except BaseException:
             self.__exit__()
             raise
@@ -65,6 +69,7 @@ class PythonState(VettedCalls):
 
     def context(self, value: Any) -> Any:
         kind = type(value)
+        self.look_at_ours(value)
         if not is_ours(kind):
             self.prepare(value)
             known = isinstance(getattr(kind, "__enter__", None), types.FunctionType)
@@ -81,7 +86,9 @@ class PythonState(VettedCalls):
         around = sys._getframe(2).f_globals
         if level is None:
             for name in names:
-                self.reads.entry(sys.modules, name, sys.modules.get(name, ABSENT), f"`{name}`")
+                found = sys.modules.get(name, ABSENT)
+                self.reads.entry(sys.modules, name, found, f"`{name}`")
+                self.name(found, f"`{name}`")
             return
         full = module or ""
         if level:

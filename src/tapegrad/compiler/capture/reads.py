@@ -8,6 +8,7 @@ type and bits. Most of them are dict entries, variables and list items, which C 
 from __future__ import annotations
 
 import collections
+import enum
 import functools
 import gc
 import operator
@@ -20,6 +21,7 @@ MOST_ITEMS = 20_000  # of a container that is looked at as a whole
 ABSENT = NotImplemented  # in the place of the value of an entry that must not be there
 OF_FUNCTIONS = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
 ORDER = operator.attrgetter("__mro__")
+PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, type)
 
 
 class Reads:
@@ -138,6 +140,33 @@ class Reads:
         """Take the guards on functions' code once their original code is back in place."""
         self.function_parts = list(map(OF_FUNCTIONS, self.functions))
 
+    def changed(self) -> str:
+        """The name of the first thing that changed; "" if nothing did."""
+        return self.changed_container() or self.changed_otherwise()
+
+    def changed_container(self) -> str:
+        """`changed` for items of dicts and lists and for variables; equal values are no change."""
+        for i, (each, key, value, name) in enumerate(self.entries):
+            now = each.get(key, ABSENT)
+            if now is not value:
+                if not is_same(now, value):
+                    return name
+                self.entries[i] = (each, key, now, name)  # found at once the next time
+        for i, (cell, value, name) in enumerate(self.cells):
+            now = cell_contents(cell)
+            if now is not value:
+                if not is_same(now, value):
+                    return name
+                self.cells[i] = (cell, now, name)
+        for each, length, name in self.lengths:
+            if len(each) != length:
+                return name
+        for each, items, name in self.items:
+            for now, value in zip(each, items, strict=False):
+                if now is not value and not is_same(now, value):
+                    return name
+        return ""
+
     def changed_otherwise(self) -> str:
         """The name of a changed value among those that C code cannot compare; "" if none."""
         if self.owners and not all(map(operator.is_, map(type, self.owners), self.classes)):
@@ -151,6 +180,15 @@ class Reads:
             if not holds():
                 return name
         return ""
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two plain values are equal; other objects have to be the same one."""
+    if type(a) is not type(b) or not isinstance(a, PLAIN):
+        return False
+    if isinstance(a, (float, complex)):
+        return repr(a) == repr(b)  # zeros have signs, and NaN is not itself
+    return bool(a == b)
 
 
 def typed(key: Any) -> Any:

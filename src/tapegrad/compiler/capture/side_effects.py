@@ -1,14 +1,13 @@
 """Side effects of Python code in a recorded call: which functions run, and what they change.
 
 Python's own hook for profilers tells of every function that is called, those in C as well. Who
-writes to a file or asks for the time does what a replay would not do. And a call in which nothing
-of Python's can have been changed may be made a second time, should its replay differ.
+writes to a file or asks for the time does what a replay would not do, and what a function without
+hooks reads is not known.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dis
 import functools
 import gc
 import os
@@ -20,25 +19,11 @@ from typing import Any
 from ...core.base import PACKAGE, TensorBase
 from ...kernels.cpu import KERNELS
 from ..breaks.calls import Place, place_in
-from .guards import is_library_file, names_in
 from .instrumented import is_instrumented, original_of
+from .reachable import is_library_file, names_in
 from .vetted import writes_or_asks
 
-# What is done to something that was there before, by the names of methods in C.
-CHANGES = frozenset(
-    """
-    append appendleft extend extendleft insert add update setdefault pop popleft popitem remove
-    discard clear sort reverse rotate put send set __setitem__ __delitem__ __setattr__ setattr
-    """.split()
-)
 ASKS = frozenset((id(open), id(os.open), id(os.read), id(input), id(os.urandom), id(os.system)))
-KNOWN = frozenset(("builtins", "math", "cmath", "operator", "itertools", "functools", "_operator"))
-STORES = frozenset(
-    """
-    STORE_ATTR DELETE_ATTR STORE_SUBSCR DELETE_SUBSCR STORE_SLICE STORE_GLOBAL DELETE_GLOBAL
-    """.split()
-)
-
 
 IS_SEEN, IS_WATCHED = 1, 2  # what is said of a function that starts, as a sum
 
@@ -105,10 +90,8 @@ class Noticing:
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
         self.seen: dict[int, types.CodeType] = {}  # that ran, as it ran
-        self.codes: set[types.CodeType] = set()  # of functions that are not of this package
         self.places: dict[types.CodeType, Place] = {}  # by those of the user: what led to them
         self.is_blind = sys.getprofile() is not None
-        self.acts = self.is_blind  # something of Python's may have been changed
 
     def __enter__(self) -> Noticing:
         if not self.is_blind:
@@ -121,7 +104,6 @@ class Noticing:
         if not self.is_blind:
             self.recorder.hook.stop()
             self.recorder.hook = None
-            self.acts = self.acts or any(map(stores, self.codes))
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -141,10 +123,6 @@ class Noticing:
         found = [place for code, place in self.places.items() if name in names_in(code)]
         return [place for place in found if place.line]
 
-    def executed(self) -> set[types.CodeType] | None:
-        """The functions that ran; None if that is not known."""
-        return None if self.is_blind else self.codes
-
     def notice_code(self, frame: Any) -> int:
         """A function runs for the first time. IS_SEEN: no need to tell of it again; IS_WATCHED:
         what it calls in C is of interest."""
@@ -155,7 +133,6 @@ class Noticing:
         is_other = not code.co_filename.startswith(PACKAGE)
         if not is_other and not is_instrumented(code):
             return IS_SEEN
-        self.codes.add(original_of(code))
         if is_other and not is_library_file(code.co_filename):
             self.places[original_of(code)] = place_in(self.recorder.body, frame)
         state = self.recorder.state
@@ -174,14 +151,8 @@ class Noticing:
         reason = writes_or_asks(function, owner, name)
         if not reason and id(function) in ASKS:
             reason = f"it calls {name}()"
-        if reason:
-            if is_asked_by_user(frame):
-                self.recorder.give_up(reason)
-                self.acts = True
-        elif not self.acts and not is_library_file(frame.f_code.co_filename):
-            module = getattr(function, "__module__", None) or ""
-            is_known = module.partition(".")[0] in (*KNOWN, "tapegrad", "torch", "numpy", "")
-            self.acts = name in CHANGES or not is_known
+        if reason and is_asked_by_user(frame):
+            self.recorder.give_up(reason)
 
 
 def is_asked_by_user(frame: Any) -> bool:
@@ -200,19 +171,4 @@ def runs_in_a_collection(frame: Any) -> bool:
         if frame.f_code in callbacks:
             return True
         frame = frame.f_back
-    return False
-
-
-@functools.lru_cache(4096)  # every cell of a notebook has new code objects
-def stores(code: types.CodeType) -> bool:
-    """Whether a function of the user's sets attributes, elements or variables of others."""
-    if is_library_file(code.co_filename):
-        return False
-    for step in dis.get_instructions(code):
-        # `.grad` a recorder sees by itself, and attributes in __init__ are those of something new.
-        harmless = step.opname == "STORE_ATTR" and code.co_name == "__init__"
-        if step.opname in STORES and step.argval != "grad" and not harmless:
-            return True
-        if step.opname == "STORE_DEREF" and step.argval in code.co_freevars:
-            return True
     return False

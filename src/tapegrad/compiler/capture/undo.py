@@ -7,6 +7,9 @@ and the new values change places; the replay is compared with the latter.
 
 from __future__ import annotations
 
+import pickle
+import random
+import sys
 import weakref
 import zlib
 from collections.abc import Container
@@ -18,7 +21,7 @@ from ...core.base import TensorBase
 from ...core.strides import memory
 from ...kernels.cpu import KERNELS
 from ...ops.draws.generators import default_generator
-from .guards import is_scheduler
+from .reachable import is_scheduler
 
 PIECE = 1 << 16  # elements that change places at a time
 LARGE_PIECE = 1 << 20  # bytes
@@ -78,6 +81,36 @@ def is_same_as(array: Any, after: Any) -> bool:
     if type(after) is Print:
         return Print(array).mark == after.mark
     return same_bits(array, after)
+
+
+AT_FIRST = 623  # the word of its twister that NumPy begins with
+
+
+class OtherStreams:
+    """Where the random numbers of Python and NumPy were."""
+
+    def __init__(self) -> None:
+        self.python = random.getstate()
+        self.numpy = numpy_stream()
+
+    def moved(self) -> str:
+        """Whose numbers were drawn since, in words; "" if none were."""
+        if random.getstate() != self.python:
+            return "Python's random numbers"
+        return "NumPy's random numbers" if has_moved(self.numpy, numpy_stream()) else ""
+
+
+def numpy_stream() -> Any:
+    """The position of NumPy's global random stream; None if it was never used."""
+    found = sys.modules.get("numpy.random")  # importing it takes megabytes
+    return found.get_state(legacy=False) if hasattr(found, "get_state") else None
+
+
+def has_moved(before: Any, now: Any) -> bool:
+    """Whether NumPy's numbers were drawn between the two."""
+    if before is not None:
+        return pickle.dumps(before) != pickle.dumps(now)
+    return now is not None and (now["state"]["pos"] < AT_FIRST or bool(now["has_gauss"]))
 
 
 class Snapshots:
@@ -232,7 +265,7 @@ class Reached:
         apart = {id(t) for owner in self.owners for t in tensors_of(owner)}
         apart |= {id(g) for _, g in recorder.gradients_before(True)}
         apart |= {id(v) for t, v in zip(seen.inputs, seen.values, strict=True) if t is not None}
-        found = [*seen.guards.tensors, *recorder.externals.values()]
+        found = [*seen.found.tensors, *recorder.externals.values()]
         every = {id(t): t for t in found if not t._special}
         self.tensors = [t for key, t in every.items() if key not in apart]
         self.written = [t for t in self.tensors if id(memory(t._array)) in written]

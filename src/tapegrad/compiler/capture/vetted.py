@@ -20,9 +20,7 @@ import time
 from typing import Any
 
 # Functions that look at no more than how many things there are, and which.
-SHALLOW = frozenset(
-    map(id, (len, iter, reversed, zip, enumerate, map, filter, next, list, tuple, any, all))
-)
+SHALLOW = frozenset(map(id, (len, iter, reversed, zip, enumerate, map, filter, next, list, tuple)))
 # Functions of their arguments, and of what is in these.
 PURE = frozenset(
     id(vars(builtins)[name])
@@ -40,6 +38,18 @@ PURE = frozenset(
 )
 PURE |= frozenset(map(id, (functools.partial, functools.reduce, functools.cmp_to_key)))
 PURE |= frozenset(map(id, (collections.deque, collections.defaultdict, collections.OrderedDict)))
+# Those of them that take elements from iterators, and look at these.
+CONSUMERS = frozenset(
+    id(each)
+    for each in (
+        *(any, all, sum, min, max, sorted, set, frozenset, map, filter, functools.reduce),
+        *[each for name, each in vars(itertools).items() if not name.startswith("_")],
+    )
+)
+# And those that look at what a function answers.
+JUDGES = CONSUMERS - frozenset(map(id, (map, itertools.starmap)))
+# Methods that look at what is in a container, however new it is.
+LOOKS = frozenset(("sort", "index", "count", "remove", "__contains__", "__eq__", "__ne__"))
 # Functions of `operator` that change their first argument, if that is possible.
 IN_PLACE = frozenset(
     id(getattr(operator, name))

@@ -7,6 +7,7 @@ import contextvars
 import functools
 import gc
 import random
+import string
 import types
 import weakref
 from typing import Any
@@ -19,7 +20,6 @@ from .. import PURE_MARK
 from ..breaks.calls import place_in, users_line
 from . import vetted
 from .caught import CaughtStep
-from .guards import NUMPY, is_kept_apart, is_same, static
 from .noticed_stores import NoticedStores
 from .object_kinds import (
     BUILTIN_TYPES,
@@ -36,9 +36,13 @@ from .object_kinds import (
     short,
     takes_only_attributes,
 )
-from .reads import ABSENT, cell_contents
+from .reachable import NUMPY, is_kept_apart, static
+from .reads import ABSENT, cell_contents, is_same
 from .swapped_code import unheard
 from .symbolic_floats import Number, Options
+
+METHODS = (types.FunctionType, types.MethodType)
+DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 class VettedCalls(NoticedStores):
@@ -77,6 +81,7 @@ class VettedCalls(NoticedStores):
             return self.follow(function)
         elif isinstance(static(function, "__call__"), types.FunctionType):
             self.prepare(function)
+            self.look_at_ours(function)
             if is_ours(kind):
                 self.given(args, kwargs)
         else:
@@ -121,6 +126,7 @@ class VettedCalls(NoticedStores):
         if name in vetted.OF_ARRAYS and owner is None and args and self.is_input(args[0]):
             return self.as_tensor(name, function, *args, **kwargs)
         self.given(args, kwargs)
+        self.look_at_ours(owner)
         if name == "__init__" or isinstance(owner, TensorBase):
             made = function(*args, **kwargs)
             return self.mark(made) if type(made) is list else made
@@ -277,7 +283,10 @@ class VettedCalls(NoticedStores):
         self, function: Any, name: str, owner: Any, given: Any, args: Any, kwargs: Any
     ) -> Any:
         if isinstance(owner, vetted.CONSTANT) and not isinstance(owner, type):
-            self.given(given, kwargs)
+            self.given((owner, *given), kwargs)
+            is_plain = all([isinstance(each, PLAIN) for each in (*given, *kwargs.values())])
+            if name in ("format", "format_map") and not is_plain and names_parts(owner):
+                self.give_up("it formats parts of objects")
             return function(*args, **kwargs)
         if isinstance(owner, vetted.CONTAINERS) and not (
             type(owner) not in BUILTIN_TYPES and name == "__init__" and self.is_new(owner)
@@ -342,6 +351,9 @@ class VettedCalls(NoticedStores):
                 self.changes(owner)
                 args = tuple(map(self.original, args))
             self.given(given, kwargs) if name in ("extend", "update", "sort") else None
+            if name in vetted.LOOKS:
+                self.contents(owner)
+                kwargs = {k: self.judged(f) if callable(f) else f for k, f in kwargs.items()}
             return function(*args, **kwargs)
         if not self.is_new(owner):
             if name == "get" and isinstance(owner, dict) and not isinstance(owner, Options):
@@ -357,9 +369,42 @@ class VettedCalls(NoticedStores):
             if name == "__contains__":
                 return self.contains(given[0], owner)
             self.contents(owner, shallow=name in ("items", "keys", "values", "copy", "__iter__"))
+        elif name in vetted.LOOKS:
+            self.contents(owner)
         self.given(given, kwargs)
         made = function(*args, **kwargs)
         return self.mark(made) if name not in ("get", "__getitem__", "index", "count") else made
+
+    def in_c(self, function: Any) -> None:
+        """A function in C is handed to something that may call it, with arguments unseen."""
+        owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
+        if owner is None or isinstance(owner, types.ModuleType):
+            root = (getattr(function, "__module__", None) or "").partition(".")[0]
+            if isinstance(function, DESCRIPTORS):
+                if name in vetted.CHANGES or name in vetted.ARRAY_CHANGES:
+                    self.give_up(f"it hands on {name}()")
+            elif id(function) in SPECIAL:
+                self.give_up(f"it hands on {name}()")
+            elif id(function) not in vetted.PURE and root not in (*OWN, "numpy"):
+                self.give_up(vetted.why_not_call(function, None, name))
+        elif self.is_new(owner) or isinstance(owner, (TensorBase, type)):
+            return
+        elif isinstance(owner, (*vetted.CONTAINERS, *vetted.CONSTANT, np.ndarray)):
+            if name in vetted.CHANGES or name in vetted.ARRAY_CHANGES:
+                self.changes(owner)
+            self.contents(owner)
+        else:
+            self.give_up(vetted.why_not_call(function, owner, name))
+
+    def judged(self, function: Any) -> Any:
+        """A function for C code that looks at its answers; what is in them is guarded."""
+
+        def call(*args: Any) -> Any:
+            answer = function(*args)
+            self.contents(answer)
+            return answer
+
+        return call
 
     def call_builtin(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call a builtin whose reads and effects are known, and guard what it reads."""
@@ -375,7 +420,9 @@ class VettedCalls(NoticedStores):
             return function(*args, **kwargs)
         if any([type(each) is Number for each in args]) and function not in (min, max, sum):
             self.recorder.looks_at_numbers = True
-        shallow = id(function) in vetted.SHALLOW
+        shallow = id(function) in vetted.SHALLOW and not (
+            function in (map, filter) and not isinstance(args[0], (*FUNCTIONS, types.MethodType))
+        )
         for each in (*args, *kwargs.values()):
             if not isinstance(each, (*PLAIN, TensorBase)):
                 if function is len and isinstance(each, (list, dict, set, collections.deque)):
@@ -384,6 +431,12 @@ class VettedCalls(NoticedStores):
                         self.keep.append(each)
                 else:
                     self.contents(each, shallow)
+        if not shallow and id(function) in vetted.CONSUMERS:
+            args = [self.watched(each) if is_made_by_python(each) else each for each in args]
+        if id(function) in vetted.JUDGES:
+            if function not in (min, max, sorted):
+                args = [self.judged(f) if isinstance(f, METHODS) else f for f in args]
+            kwargs = {k: self.judged(f) if callable(f) else f for k, f in kwargs.items()}
         made = function(*args, **kwargs)
         may_be_old = function in (
             next,
@@ -422,6 +475,27 @@ SPECIAL: dict[int, Any] = {
     id(delattr): lambda state, owner, name: state.del_attr(owner, name),
     id(gc.collect): lambda state, *args, **kwargs: gc.collect(*args, **kwargs),
 }
+
+
+def names_parts(template: Any) -> bool:
+    """Whether a format names attributes or elements of what it is given: `"{0.width}"`."""
+    fields = string.Formatter().parse(template) if isinstance(template, str) else ()
+    return any(
+        [
+            "." in (name or "") or "[" in (name or "") or "{" in (spec or "")
+            for _, name, spec, _ in fields
+        ]
+    )
+
+
+def is_made_by_python(value: Any) -> bool:
+    """Whether elements come from an iterator, or from a class of the user's."""
+    kind = type(value)
+    if isinstance(value, TensorBase):
+        return False
+    return hasattr(kind, "__next__") or isinstance(
+        getattr(kind, "__iter__", None), types.FunctionType
+    )
 
 
 def functions_in(value: Any) -> list[Any]:

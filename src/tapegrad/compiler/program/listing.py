@@ -19,7 +19,7 @@ from ...core.python_dispatch import leaves_of
 from ...core.strides import address, memory
 from ...errors import evidence
 from ..capture.branches import Decision, touched_by
-from ..capture.guards import is_kept_apart
+from ..capture.reachable import is_kept_apart
 from ..capture.symbolic_floats import Number, OptionStep, ReadStep
 from .rollback import given_to
 from .steps import CallStep, FillStep, GradientStep, OpStep, WholeStep
@@ -233,8 +233,9 @@ def names_before(recording: Any) -> dict[int, str]:
     """Names in the user's code for memory that existed before a call, by the id of the memory."""
     known: dict[int, str] = {}
     if recording.guards is not None:
-        known = {id(value): name for *_, value, name in reversed(recording.guards.guards.cells)}
-        known |= {id(value): name for *_, value, name in reversed(recording.guards.guards.entries)}
+        reads = recording.guards.reads
+        known = {id(value): name for *_, value, name in reversed(reads.cells)}
+        known |= {id(value): name for *_, value, name in reversed(reads.entries)}
     found: dict[int, str] = {}
     for t, array, wants_grad in recording.externals:
         name = known.get(id(t), "")

@@ -131,7 +131,7 @@ class Recording:
         recorder = seen.recorder
         recorder.let_go()
         recorder.dying = None
-        self.guards = GuardTable(seen.needed)
+        self.guards = GuardTable(seen.reads)
         self.known = Reached(seen)
         random = default_generator.get_state()._array
         self.draws = not same_bits(recorder.before.random._array, random)

@@ -19,7 +19,7 @@ from ...kernels.cpu import KERNELS
 from ...ops.draws.generators import default_generator
 from ..backward.upstream import BehindStep
 from ..capture.branches import Decision, touched_by
-from ..capture.guards import is_kept_apart
+from ..capture.reachable import is_kept_apart
 from ..capture.symbolic_floats import OptionStep
 from ..capture.undo import put_back, remembered, tensors_of
 from ..plan.native_calls import Segment, bytes_tape

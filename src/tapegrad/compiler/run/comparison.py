@@ -9,7 +9,6 @@ while the function runs.
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,9 +26,16 @@ from ..backward.of_results import closed
 from ..capture.arguments import around, is_array_input, is_tensor
 from ..capture.branches import OtherAnswer
 from ..capture.capture import is_same_result, paired, same_items
-from ..capture.guards import has_moved, numpy_stream
 from ..capture.symbolic_floats import now
-from ..capture.undo import Earlier, Print, Snapshots, is_same_as, same_bits, tensors_of
+from ..capture.undo import (
+    Earlier,
+    OtherStreams,
+    Print,
+    Snapshots,
+    is_same_as,
+    same_bits,
+    tensors_of,
+)
 from ..plan.memory_plan import forget_memory
 from ..plan.native_calls import as_taped
 from ..program.recording import NothingDone, Recording, Result
@@ -161,7 +167,7 @@ class Comparison:
         arrays = [(v, v.copy()) for v in self.values if is_array_input(v)]
         marks = [(t._version_cell().n, t._wants_grad) for t in tensors]
         lists = paired(self.given, self.given)
-        switches, drawn = around(), (random.getstate(), numpy_stream())
+        switches, streams = around(), OtherStreams()
         try:
             with AsRecorded():
                 out = function(*args, **kwargs)
@@ -180,8 +186,8 @@ class Comparison:
             self.wrong = "it changes a list or dict among its arguments"
         if around() != switches:
             self.wrong = "it leaves the grad mode, or another switch, changed"
-        if random.getstate() != drawn[0] or has_moved(drawn[1], numpy_stream()):
-            self.wrong = "it draws random numbers of Python or NumPy"
+        if streams.moved():
+            self.wrong = f"it draws {streams.moved()}"
         guards: Any = self.recording.guards
         self.changes = guards.changed()
         self.wrong = self.wrong or self.failed or self.differs(out)

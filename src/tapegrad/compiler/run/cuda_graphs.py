@@ -14,7 +14,34 @@ from ...core.base import TensorBase, wrap
 from ...cuda.graphs import make_graphed_step
 from ...utils import _pytree as pytree
 from ..backward.of_results import is_alive
-from ..capture.guards import Guards, LeafHooks
+from ..capture.python_state import PythonState
+from ..capture.reachable import Reachable
+from ..program.guard_table import GuardTable
+
+
+class Listener:
+    """What the hooks of instrumented code report to: why a step cannot be a graph."""
+
+    body: Any = None
+    looks_at_numbers = False
+
+    def __init__(self) -> None:
+        self.trouble = ""
+
+    def give_up(self, reason: str) -> None:
+        self.trouble = self.trouble or reason
+
+    def give_up_at(self, reason: str, where: Any, places: Any) -> None:
+        self.give_up(reason)
+
+    def is_made(self, array: Any) -> bool:
+        return False
+
+    def stands_for_array(self, value: Any) -> bool:
+        return False
+
+    def meet(self, t: Any) -> None:
+        """The memory of tensors is compared by `GraphedCalls` itself."""
 
 
 class GraphedCalls:
@@ -31,10 +58,11 @@ class GraphedCalls:
 
     def forget(self) -> None:
         self.graphed: Any = None
-        self.guards: Any = None
+        self.guards: list[GuardTable] = []  # of each recording
+        self.reads: Any = None  # by the latest call that was no replay
         self.memory: list[tuple[Any, Any, bool]] = []
         self.before: list[tuple[Any, Any]] = []  # leaves, and their gradients when it was recorded
-        self.count = 0
+        self.owners: list[Any] = []  # optimizers and schedulers
 
     def __call__(self, values: list[Any], args: Any, kwargs: Any) -> Any:
         on_device = [devices.is_device(v) for v in values if isinstance(v, TensorBase)]
@@ -46,22 +74,23 @@ class GraphedCalls:
         before = [(t, t._gradient) for t, _, wants_grad in self.memory if wants_grad]
         out = self.graphed(*args, **kwargs)
         if len(self.graphed.recordings) > known:
+            self.guards.append(GuardTable(self.reads))
             self.before = [(t, g) for t, g in before if g is None or t._gradient is g]
         return out if not self.graphed.recordings else pytree.tree_map(copied, out)
 
     def begin(self) -> None:
         self.forget()
         self.graphed = make_graphed_step(self.watched)
-        self.guards = Guards(self.function)
-        known = {id(t): t for t in self.guards.tensors}
-        for owner in self.guards.kept_apart:
+        found = Reachable(self.function)
+        known = {id(t): t for t in found.tensors}
+        for owner in found.owners:
             for group in getattr(owner, "param_groups", ()):
                 known.update({id(p): p for p in group["params"]})
+        self.owners = found.owners
         self.memory = [(t, t._array, t._wants_grad) for t in known.values()]
-        self.guards.take_over(LeafHooks([t for t in known.values() if t._wants_grad]))
 
     def still_holds(self) -> bool:
-        if self.guards.changed():
+        if any([each.changed() for each in self.guards]):
             return False
         for t, array, wants_grad in self.memory:
             if t._array is not array or t._wants_grad is not wants_grad:
@@ -69,8 +98,15 @@ class GraphedCalls:
         return all([t._gradient is g for t, g in self.before])
 
     def watched(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function; make no graph if its results are differentiated later."""
-        out = self.function(*args, **kwargs)
+        """Call the function; make no graph if its results are differentiated later, or if it does
+        something that a graph would not repeat."""
+        listener = Listener()
+        with PythonState(listener, self.function, args) as state:
+            state.guard_hooks([t for t, _, wants_grad in self.memory if wants_grad], self.owners)
+            out = state.run(self.function, args, kwargs)
+        state.guard_nodes()
+        self.reads = state.reads
+        self.reason = self.reason or listener.trouble
         if any([is_alive(r, self) for r in pytree.tree_flatten(out)[0]]):
             self.reason = "what it returns is differentiated outside of it"
         return out

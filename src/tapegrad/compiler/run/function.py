@@ -46,9 +46,9 @@ from ..capture.arguments import (
 )
 from ..capture.branches import IN_A_ROW, MOST_MISSES, OtherAnswer
 from ..capture.capture import FIRST_OP, Seen, differs_when_replayed, why_not, why_not_between
-from ..capture.guards import Guards
 from ..capture.hooks import HOOKS
 from ..capture.instrumented import instrumented
+from ..capture.reachable import Reachable
 from ..plan.memory_plan import sparing_memory
 from ..program.recording import MOVED, TO_TIME, NothingDone, Recording
 from ..program.steps import (
@@ -214,7 +214,7 @@ class Compiled:
                 return self.function(*args, **kwargs)
             found = self.first_of(key)
             if ANOTHER in key:
-                found.parts = [] if self.fullgraph else self.parts_in(Guards(self.function, values))
+                found.parts = [] if self.fullgraph else self.parts_in(values)
                 what = type(values[key.index(ANOTHER) - 2]).__name__
                 told = f"it is given another {what} in each call; tensors, and tuples and dicts of"
                 self.refuse(found, f"{told} them, may be others", None)
@@ -438,9 +438,8 @@ class Compiled:
         if recording.missed > MOST_MISSES and recording.missed > recording.replays / 4:
             self.last = None
             where, place = recording.decided.where, recording.decided.place
-            guards = recording.guards
-            if guards is not None and not self.fullgraph:
-                self.take_apart(recording, guards.guards, [place])
+            if recording.guards is not None and not self.fullgraph:
+                self.take_apart(recording, (), [place])
                 self.refuse(recording, "what it does depends on a value", where)
         elif recording.in_a_row >= IN_A_ROW:
             self.last = None
@@ -743,20 +742,20 @@ class Compiled:
                 places = seen.noticing.places_of(name)  # in functions that this one calls
             if reason.startswith("it returns ") and not places and not self.is_piece:
                 places, where = returned_at(body_of(self.function))
-            self.take_apart(recording, seen.guards, places)
+            self.take_apart(recording, values, places)
             self.refuse(recording, reason, where)
         return seen
 
-    def take_apart(self, recording: Recording, guards: Guards, places: list[Place]) -> None:
+    def take_apart(self, recording: Recording, values: Any, places: list[Place]) -> None:
         """Compile the parts of a function that cannot be recorded as a whole."""
         if not self.cut_at(places, ""):
-            recording.parts = self.parts_in(guards)
+            recording.parts = self.parts_in(values)
 
     def cut_at(self, places: list[Place], name: str) -> bool:
         """Cut the function into pieces at some lines, or at those that name a variable."""
         if self.split is None and (places or name) and not self.fullgraph:
             piece = functools.partial(self.piece, is_told=bool(places))
-            self.asks_for_gradients |= Guards(self.function).asks_for_gradients()
+            self.asks_for_gradients |= Reachable(self.function).asks_for_gradients
             self.split = cut(body_of(self.function), places, name, piece, self.counting)
             if self.split is not None:
                 self.split.run = in_the_place_of(self.function, self.split.run)
@@ -772,11 +771,11 @@ class Compiled:
         made.is_part = isinstance(getattr(function, "__self__", None), Module)
         return made
 
-    def parts_in(self, guards: Guards) -> list[tuple[Any, Compiled]]:
+    def parts_in(self, values: Any) -> list[tuple[Any, Compiled]]:
         """The modules of a function that cannot be recorded, each compiled by itself."""
         own = getattr(self.function, "__self__", self.function)
         found: list[tuple[Any, Compiled]] = []
-        for module in guards.modules:
+        for module in Reachable(self.function, values).modules:
             for part in parts_of(module) if module is own else [module]:
                 is_known = isinstance(part, OptimizedModule) or any([part is p for p, _ in found])
                 if part._compiled_call_impl is None and not is_known:
