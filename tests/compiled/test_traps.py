@@ -14,6 +14,7 @@ import traps_errors  # noqa: F401
 import traps_functions  # noqa: F401
 import traps_gradients  # noqa: F401
 import traps_identity  # noqa: F401
+import traps_in_c  # noqa: F401
 import traps_loops  # noqa: F401
 import traps_models  # noqa: F401
 import traps_objects  # noqa: F401

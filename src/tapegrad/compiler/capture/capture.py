@@ -135,11 +135,11 @@ class Seen:
             self.refused = ""
             if not recorder.trouble:
                 self.record_backward(function, spec, patterns)
+            if self.outside is None:  # else the leaves get their gradients later
+                self.state.guard_nodes()
         recorder.state = None
         if behind is not None:
             separate(behind)
-        if self.outside is None:  # else the leaves get their gradients later
-            self.state.guard_nodes()
 
     def known_tensors(self, with_gradients: bool = True) -> list[Any]:
         """The tensors that the function can reach without its arguments."""

@@ -319,7 +319,7 @@ class Prepared(Told):
 
     def guard_nodes(self) -> None:
         """Guard which hooks leaves have, where the call sets their gradients."""
-        known = self.leaf_hooks
+        known = [(t, hooks) for t, hooks in self.leaf_hooks if id(t) in self.recorder.leaves]
         for _, hooks in known:
             for each in () if hooks is None else dicts_of(hooks):
                 self.contents(list(each.values()))

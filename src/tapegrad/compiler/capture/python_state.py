@@ -34,11 +34,11 @@ class PythonState(VettedCalls):
 
     def __enter__(self) -> PythonState:
         self.outer, CURRENT.state = CURRENT.state, self
+        owner = getattr(self.function, "__self__", self.function)
+        self.name(owner, type(owner).__name__)
         try:
             for each in (*self.known_before, self.function, *self.arguments):
                 self.prepare(each)
-            owner = getattr(self.function, "__self__", None)
-            self.name(owner, type(owner).__name__)
             for i, each in enumerate(self.arguments):
                 self.name(each, f"argument {i + 1}")
         except BaseException:

@@ -142,6 +142,7 @@ class Recorder(OpMode):
             self.before.take_object(each)
         # Leaves that no op may meet: their `.grad` may be set all the same.
         self.others = {id(t): t for t in leaves}
+        self.optimizers: dict[int, Any] = {}  # by id: those of which a method is called
         for t in leaves:
             self.gradients[id(t)] = Earlier(t._gradient)
             self.before.take_gradient(t)
@@ -621,6 +622,8 @@ class Recorder(OpMode):
                     self.check_origin(value, f"{function.__name__} is given an array")
                 elif hasattr(value, "param_groups") or hasattr(value, "optimizer"):
                     self.before.take_object(value)
+                    if hasattr(value, "param_groups"):
+                        self.optimizers[id(value)] = value
                     if function.__name__ != "zero_grad" or not to_none(args, kwargs):
                         forget_memory()  # there is room for copies in what was dropped
                         self.before.keep_object(value)

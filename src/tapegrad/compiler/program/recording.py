@@ -148,8 +148,7 @@ class Recording:
         self.gradients_before = [(t, None if g is None else g._array) for t, g in before]
         held = {id(g) for _, g in before}
         self.externals = [(t, t._array, t._wants_grad) for t in found if id(t) not in held]
-        owners = [each for each in recorder.before.owners() if hasattr(each, "param_groups")]
-        self.optimizers = [Groups(each) for each in owners]
+        self.optimizers = [Groups(each) for each in recorder.optimizers.values()]
         self.results = [as_result(recorder, r) for r in seen.results]
         self.repeated = {}
         places: dict[int, int] = {}

@@ -25,8 +25,9 @@ class Listener:
     body: Any = None
     looks_at_numbers = False
 
-    def __init__(self) -> None:
+    def __init__(self, leaves: list[Any]) -> None:
         self.trouble = ""
+        self.leaves = {id(t): t for t in leaves}
 
     def give_up(self, reason: str) -> None:
         self.trouble = self.trouble or reason
@@ -100,11 +101,12 @@ class GraphedCalls:
     def watched(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; make no graph if its results are differentiated later, or if it does
         something that a graph would not repeat."""
-        listener = Listener()
+        leaves = [t for t, _, wants_grad in self.memory if wants_grad]
+        listener = Listener(leaves)
         with PythonState(listener, self.function, args) as state:
-            state.guard_hooks([t for t, _, wants_grad in self.memory if wants_grad], self.owners)
+            state.guard_hooks(leaves, self.owners)
             out = state.run(self.function, args, kwargs)
-        state.guard_nodes()
+            state.guard_nodes()
         self.reads = state.reads
         self.reason = self.reason or listener.trouble
         if any([is_alive(r, self) for r in pytree.tree_flatten(out)[0]]):

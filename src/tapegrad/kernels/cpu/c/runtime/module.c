@@ -73,7 +73,7 @@ static PyMethodDef functions[] = {
     {"guards_hold", (PyCFunction)(void (*)(void))tg_guards_hold, METH_FASTCALL,
      "guards_hold(entries, lengths, cells, items, classes, orders, functions): whether all hold"},
     {"as_before", (PyCFunction)(void (*)(void))tg_as_before, METH_FASTCALL,
-     "as_before(entries, lengths, cells, items): whether containers hold what they held"},
+     "as_before(entries, lengths): whether containers hold what they held"},
     {"only_ours", tg_only_ours, METH_O, "only_ours(list of (leaf, gradient)): nobody else has them"},
     {"count_up", tg_count_up, METH_O, "count_up(list of arrays of one number): one more in each"},
     {"fused_tape", tg_fused_tape, METH_VARARGS,

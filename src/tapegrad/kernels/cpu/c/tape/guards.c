@@ -43,42 +43,13 @@ static int lengths_hold(PyObject *lengths) {
     return 1;
 }
 
-static int cells_hold(PyObject *cells) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(cells); i++) {
-        PyObject *entry = PyList_GET_ITEM(cells, i);
-        if (!is_tuple_of(entry, 2) || !PyCell_Check(PyTuple_GET_ITEM(entry, 0)))
-            return wrong("(cell, value, ...)");
-        PyObject *now = PyCell_Get(PyTuple_GET_ITEM(entry, 0));
-        Py_XDECREF(now);
-        if (now != PyTuple_GET_ITEM(entry, 1))
-            return 0;
-    }
-    return 1;
-}
-
-/* For lists only; Python checks the contents of sets. */
-static int items_hold(PyObject *items) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); i++) {
-        PyObject *entry = PyList_GET_ITEM(items, i);
-        if (!is_tuple_of(entry, 2) || !PyList_Check(PyTuple_GET_ITEM(entry, 1)))
-            return wrong("(list, items, ...)");
-        PyObject *each = PyTuple_GET_ITEM(entry, 0), *before = PyTuple_GET_ITEM(entry, 1);
-        if (!PyList_Check(each) || PyList_GET_SIZE(each) < PyList_GET_SIZE(before))
-            return 0;
-        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(before); k++)
-            if (PyList_GET_ITEM(each, k) != PyList_GET_ITEM(before, k))
-                return 0;
-    }
-    return 1;
-}
-
-/* as_before(entries, lengths, cells, items): whether dicts have the same objects under their keys,
-   containers the same lengths, and cells and lists the same objects. */
+/* as_before(entries, lengths): whether dicts have the same objects under their keys, and containers
+   the same lengths. */
 PyObject *tg_as_before(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
-    static int (*const checks[])(PyObject *) = {entries_hold, lengths_hold, cells_hold, items_hold};
-    if (count > 4)
-        return PyErr_Format(PyExc_TypeError, "as_before: four lists at the most are wanted");
+    static int (*const checks[])(PyObject *) = {entries_hold, lengths_hold};
+    if (count > 2)
+        return PyErr_Format(PyExc_TypeError, "as_before: two lists at the most are wanted");
     for (Py_ssize_t i = 0; i < count; i++)
         if (!PyList_CheckExact(args[i]))
             return PyErr_Format(PyExc_TypeError, "as_before: lists are wanted");
