@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import sys
 import types
 from typing import Any
 
@@ -318,3 +319,37 @@ def test_pure_functions_are_believed() -> None:
     del nested["a"][1:]
     with pytest.raises(TypeError, match="pure\\(\\) is given a int"):
         tg.compiler.pure(3)  # type: ignore[arg-type]
+
+
+def test_nothing_is_recorded_while_a_profiler_is_on() -> None:
+    """Recording needs Python's hook for profilers; what is recorded already is replayed."""
+    rows, calls = [1.0, 2.0], 9
+
+    def work(x: Any) -> Any:
+        return (x.sin().exp().cos() + 1).tanh() * sum(rows)
+
+    step = tg.compile(work)
+
+    def run() -> None:
+        x = tg.ones(3)
+        assert tg.allclose(step(x), work(x))
+
+    sys.setprofile(lambda *event: None)
+    try:
+        for _ in range(calls):
+            run()
+    finally:
+        sys.setprofile(None)
+    (recording,) = step.recordings.values()
+    assert not recording.run_steps and not recording.reason
+    for _ in range(calls):
+        run()
+    before = recording.replays
+    sys.setprofile(lambda *event: None)
+    try:
+        run()
+        rows.append(3.0)
+        run()
+    finally:
+        sys.setprofile(None)
+    assert before > 0 and recording.replays == before + 1

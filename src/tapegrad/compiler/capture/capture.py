@@ -114,9 +114,7 @@ class Seen:
         self.lists = [] if spec is None else paired(original, (args, kwargs))
         schedulers = [each for each in owners if is_scheduler(each)]
         self.noticing = Noticing(recorder)
-        self.state = recorder.state = PythonState(
-            recorder, function, values, learned, not self.noticing.is_blind
-        )
+        self.state = recorder.state = PythonState(recorder, function, values, learned, is_told=True)
         with intercepts.to_output(recorder), self.state, self.noticing:
             self.state.guard_hooks(leaves, owners)
             with (
@@ -159,7 +157,7 @@ class Seen:
         Python may have had effects that nobody noticed, which would happen twice. Calling again
         saves memory, which is not worth it where values are small.
         """
-        if self.noticing.is_blind or self.recorder.behind:
+        if self.recorder.behind:
             return True
         copies = [x for pair in self.recorder.before.arrays.values() for x in pair if x is not None]
         results = [r._array for r in self.results if is_tensor(r)]

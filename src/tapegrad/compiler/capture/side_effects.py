@@ -85,25 +85,22 @@ class CallWatch:
 
 
 class Noticing:
-    """A `with` block that reports calls of Python to a recorder, unless a profiler is on."""
+    """A `with` block that reports calls of Python to a recorder, by the hook for profilers."""
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
         self.seen: dict[int, types.CodeType] = {}  # that ran, as it ran
         self.places: dict[types.CodeType, Place] = {}  # by those of the user: what led to them
-        self.is_blind = sys.getprofile() is not None
 
     def __enter__(self) -> Noticing:
-        if not self.is_blind:
-            watch: Any = CallWatch if KERNELS is None else KERNELS.CallWatch
-            self.recorder.hook = watch(self.notice_code, self.notice_call)
-            self.recorder.hook.start()
+        watch: Any = CallWatch if KERNELS is None else KERNELS.CallWatch
+        self.recorder.hook = watch(self.notice_code, self.notice_call)
+        self.recorder.hook.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if not self.is_blind:
-            self.recorder.hook.stop()
-            self.recorder.hook = None
+        self.recorder.hook.stop()
+        self.recorder.hook = None
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

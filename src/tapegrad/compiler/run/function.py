@@ -227,8 +227,11 @@ class Compiled:
             return self.find(args, kwargs)
         if shared:
             return self.function(*args, **kwargs)
+        is_profiled = sys.getprofile() is not None  # the recorder needs that hook for itself
         if found.run_steps:
             if not found.confirmed or self.checks(found) or self.is_due(found):
+                if is_profiled:
+                    return self.function(*args, **kwargs)
                 self.given = args, kwargs
                 start = time.perf_counter()
                 try:
@@ -262,6 +265,8 @@ class Compiled:
                 return self.function(*args, **kwargs)
             finally:
                 found.costs.note_ordinary(time.perf_counter() - start, is_first=True)
+        if is_profiled:
+            return self.function(*args, **kwargs)
         self.given = args, kwargs
         start = time.perf_counter()
         try:
@@ -290,7 +295,7 @@ class Compiled:
             return False
         body = body_of(self.function)
         body = getattr(body, "__func__", body)
-        if not isinstance(body, types.FunctionType) or sys.getprofile() is not None:
+        if not isinstance(body, types.FunctionType):
             return False
         return instrumented(body, HOOKS) is not None
 
