@@ -293,7 +293,6 @@ class Prepared(Told):
                         self.look_at_module(each)
             elif key.endswith("_hooks") and isinstance(value, dict):
                 self.hooks(value, f"{path}.{key}")
-                self.contents(list(value.values()))
             elif key in BESIDE:
                 continue
             elif not own:
@@ -310,27 +309,27 @@ class Prepared(Told):
             self.leaf_hooks.append((t, hooks))
             if hooks is not None:
                 for each in dicts_of(hooks):
-                    self.hooks(each, "the hooks of a tensor")
+                    self.hooks(each, "the hooks of a tensor", self.prepare)
         for owner in owners:
             for key, value in vars(owner).items():
                 if key.endswith("_hooks") and isinstance(value, dict):
                     self.hooks(value, f"{self.path(owner)}.{key}")
-                    self.contents(list(value.values()))
 
     def guard_nodes(self) -> None:
         """Guard which hooks leaves have, where the call sets their gradients."""
         known = [(t, hooks) for t, hooks in self.leaf_hooks if id(t) in self.recorder.leaves]
         for _, hooks in known:
-            for each in () if hooks is None else dicts_of(hooks):
-                self.contents(list(each.values()))
+            for each in [] if hooks is None else dicts_of(hooks):
+                self.hooks(each, "the hooks of a tensor")
         if known:
             self.reads.check(("leaf hooks",), lambda: same_hooks(known), "the hooks of a tensor")
 
-    def hooks(self, hooks: Any, name: str) -> None:
+    def hooks(self, hooks: Any, name: str, look: Any = None) -> None:
+        """Guard which hooks there are, and what they are (`look`: which may not run at all)."""
         self.reads.length(hooks, name)
         for key, value in list(hooks.items()):
             self.reads.entry(hooks, key, value, name)
-            self.prepare(value)
+            (look or self.contents)(value)
 
 
 def dicts_of(hooks: Any) -> list[Any]:

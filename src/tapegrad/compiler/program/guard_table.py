@@ -26,7 +26,7 @@ class GuardTable:
         parts = zip(reads.functions, reads.function_parts, strict=True)
         self.table = [
             flat([entry[:3] for entry in reads.entries]),
-            flat([entry[:2] for entry in reads.lengths]),
+            flat({id(each): (each, length) for each, length, _ in reads.lengths}.values()),
             flat([cell[:2] for cell in reads.cells]),
             flat([(each, tuple(items)) for each, items, _ in reads.items]),
             flat(zip(reads.owners, reads.classes, strict=True)),
