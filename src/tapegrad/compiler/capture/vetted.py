@@ -49,7 +49,9 @@ CONSUMERS = frozenset(
 # And those that look at what a function answers.
 JUDGES = CONSUMERS - frozenset(map(id, (map, itertools.starmap)))
 # Methods that look at what is in a container, however new it is.
-LOOKS = frozenset(("sort", "index", "count", "remove", "__contains__", "__eq__", "__ne__"))
+LOOKS = frozenset(
+    each.__name__ for each in (list.sort, list.index, list.count, list.remove, list.__contains__)
+) | {"__eq__", "__ne__"}
 # Functions of `operator` that change their first argument, if that is possible.
 IN_PLACE = frozenset(
     id(getattr(operator, name))
