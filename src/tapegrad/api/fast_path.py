@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import dtypes
 from ..autograd.inplace import write
 from ..core.base import STATE, TensorBase
 from ..core.dispatch import binary, unary
 from ..core.function_modes import WATCHED
 from ..core.late_bound import HOST_KERNELS
+from ..core.op import Op
+from ..core.thread_modes import Unrepeated
+from ..kernels.cpu import KERNELS
 from ..ops.block.definition import Api, apply_one
 
 LOOK_FLAG, LOOK_WHOLE = 1, 2  # what c/runtime/public_call.c looks at in an argument
 MOST_FORWARDED = 9  # positional arguments that it takes
+
+if KERNELS is not None:
+    KERNELS.know_calls(STATE, TensorBase, dtypes, Unrepeated, Op)
 
 
 def with_fast_path(
@@ -65,4 +72,5 @@ def with_fast_path(
         positions=bytes([places.get(i, 0) for i in range(min(most, MOST_FORWARDED))]),
         in_tuple=writes and alone is not None,
         least=least,
+        remembers=not api.name.endswith("_"),
     )

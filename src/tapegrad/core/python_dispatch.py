@@ -22,6 +22,7 @@ from .modes import OpModeBlock, switched
 from .modes import below_autograd as below_autograd
 from .op import Op
 from .thread_modes import ACTIVE as ACTIVE
+from .thread_modes import Unrepeated
 
 
 class OpMode(OpModeBlock):
@@ -63,6 +64,7 @@ class OpMode(OpModeBlock):
 
 def read_values(t: Any) -> Any:
     """The array of a tensor whose values decide what Python does next; modes are told."""
+    Unrepeated.count += 1
     modes = ACTIVE.modes
     if modes:
         modes[-1].read(t)
@@ -77,6 +79,7 @@ def is_recorded() -> bool:
 
 def cannot_be_repeated(reason: str) -> None:
     """Tell modes that write ops down that a replay would not do what happens now."""
+    Unrepeated.count += 1
     for mode in ACTIVE.modes:
         if mode.records_steps:
             mode.give_up(reason)
@@ -123,6 +126,7 @@ def called_as_a_whole(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        Unrepeated.count += 1
         modes = ACTIVE.modes
         if modes:
             return modes[-1].whole(function, args, kwargs)

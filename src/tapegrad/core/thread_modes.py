@@ -80,3 +80,12 @@ WATCHING = Watching()
 WATCHED: list[Any] = []
 ASKED_CLASSES: weakref.WeakSet[type] = weakref.WeakSet()  # with a `__torch_function__`
 ANOMALY = Anomaly()
+
+
+class Unrepeated:
+    """How often something happened between ops that running the ops again would not repeat.
+
+    Values were read, a warning was given, something else than tensors changed.
+    """
+
+    count: int = 0

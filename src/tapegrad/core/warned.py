@@ -6,7 +6,7 @@ import sys
 import warnings
 
 from .base import user_frame
-from .thread_modes import ACTIVE
+from .thread_modes import ACTIVE, Unrepeated
 
 
 class Warned:
@@ -35,6 +35,7 @@ def warn_once(text: str) -> None:
 
 
 def give(text: str | Warning, category: type[Warning] | None = None) -> None:
+    Unrepeated.count += 1
     level = 1
     users, frame = user_frame(1), sys._getframe()
     while frame is not users and frame.f_back is not None:

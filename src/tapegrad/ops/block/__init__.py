@@ -22,6 +22,8 @@ from .definition import (
     api,
     apply,
     helper,
+    looks_at_values,
+    noted,
     op,
     reads_as,
     ufunc,

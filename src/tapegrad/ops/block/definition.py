@@ -43,10 +43,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch import apply, binary, unary
+from ...core import dispatch, python_dispatch
+from ...core.dispatch import binary, unary
 from ...core.op import AS_IS, PROMOTE, PROMOTE_FLOAT, REGISTRY, Autocast, Facts, Op, Rule
 from ...core.rule_functions import RAW, RECORDED
 from ...core.strides import empty_like
+from ...kernels.cpu import KERNELS
 from ...kernels.cpu.backend import HOST
 from .batching import batching_rule
 from .forward_rules import elementwise_jvp, given_jvp, linear_jvp
@@ -65,10 +67,26 @@ __all__ = [
     "apply",
     "binary_cases",
     "helper",
+    "looks_at_values",
+    "noted",
     "op",
     "ufunc",
     "unary_cases",
 ]
+
+# Run an op: `dispatch.apply`, whose calls are noted while a public function is remembered
+# (c/runtime/call_steps.c).
+apply = dispatch.apply if KERNELS is None else KERNELS.Noted(dispatch.apply)
+
+
+def noted(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a check that looks at values: remembered calls ask it again and want its answer."""
+    return check if KERNELS is None else KERNELS.Noted(check, True)  # type: ignore[no-any-return]
+
+
+def looks_at_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a check that replays of a compiled function ask again too."""
+    return noted(python_dispatch.looks_at_values(function))
 
 
 class Public:

@@ -9,11 +9,11 @@ import numpy as np
 from ... import dtypes
 from ...core.base import STATE, TensorBase
 from ...core.devices import stand_in, xp_of
-from ...core.dispatch import apply
 from ...core.late_bound import PROFILER
 from ...core.python_dispatch import called_as_a_whole
 from ...core.transforms import batched_random
 from ...core.transforms.levels import BATCHES
+from ..block import apply
 from ..block.checks import not_implemented
 from ..block.definition import Block, Case, api, op
 from ..block.out_argument import check_memory

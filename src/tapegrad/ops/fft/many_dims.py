@@ -6,8 +6,7 @@ import operator
 from typing import Any
 
 from ... import dtypes
-from ...core.dispatch import apply
-from ..block import SINGLE, Autocast, Case, api
+from ..block import SINGLE, Autocast, Case, api, apply
 from ..block.samples import Draw
 from .one_dim import (
     FftC2C,

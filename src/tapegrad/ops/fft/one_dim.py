@@ -16,10 +16,9 @@ import numpy as np
 from ... import dtypes
 from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...core.op import REGISTRY
 from ...errors import must_be_tensor
-from ..block import SINGLE, Autocast, Case, Linear, api, op
+from ..block import SINGLE, Autocast, Case, Linear, api, apply, op
 from ..block.out_argument import write_outputs
 from ..block.samples import Draw
 from ..nn.pad import constant_pad_nd

@@ -11,13 +11,11 @@ from ... import dtypes
 from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import on_device_of, to_host
-from ...core.dispatch import apply
 from ...core.op import REGISTRY
-from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import physical_array
 from ...core.warned import warn, warn_once
 from ...errors import must_be_tensor
-from ..block import SINGLE, Autocast, Case, api
+from ..block import SINGLE, Autocast, Case, api, apply, looks_at_values
 from ..block.checks import invalid_call
 from ..block.samples import Draw, Index
 from ..nn.pad import constant_pad_nd

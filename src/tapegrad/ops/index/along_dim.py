@@ -9,9 +9,8 @@ import numpy as np
 from ...core.arguments import number_as_array, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
-from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values, left_to_device
-from ..block import WIDEST, Autocast, Case, Linear, api, apply, op
+from ..block import WIDEST, Autocast, Case, Linear, api, apply, looks_at_values, op
 from ..block.batching import lift, padded
 from ..block.checks import OUT_EXACT, OUT_SAME_TYPE, refuse_overflow
 from ..block.samples import Draw, Index

@@ -20,7 +20,7 @@ from ...core.rule_functions import RECORDED
 from ...core.transforms.batched import left_to_device, physical_array
 from ...core.warned import warn
 from ...kernels.cpu.backend import HOST
-from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
+from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, noted, op
 from ..block.checks import OUT_EXACT, not_implemented
 from ..block.samples import Draw, Index
 from ..products.matmul import broadcast_batch
@@ -92,6 +92,7 @@ def check_tensor(function: str, argument: str, position: int, value: Any) -> Non
         raise errors.must_be_tensor(function, argument, position, value)
 
 
+@noted
 def first_outside(index: Any, size: int) -> int | None:
     """The first index that is negative or too large."""
     if left_to_device(index, 0, size):
@@ -103,6 +104,7 @@ def first_outside(index: Any, size: int) -> int | None:
     return int(x[(x < 0) | (x >= size)].flat[0])
 
 
+@noted
 def any_negative(index: Any) -> bool:
     """Whether an index counts from the end; on a GPU, whether it may."""
     return (

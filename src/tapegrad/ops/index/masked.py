@@ -12,9 +12,7 @@ from ...core.arguments import number_as_array
 from ...core.array_kind import out_of_sight
 from ...core.base import TensorBase, wrap
 from ...core.devices import to_host
-from ...core.dispatch import apply
 from ...core.host_arrays import host
-from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import (
     dynamic_shape,
     is_batched,
@@ -24,7 +22,7 @@ from ...core.transforms.batched import (
     refusal,
 )
 from ...dtypes import cpp_name
-from ..block import Block, Case, api, op
+from ..block import Block, Case, api, apply, looks_at_values, op
 from ..block.batching import broadcast_entries, flattened, lift
 from ..block.checks import OUT_SAME_TYPE, invalid_call
 from ..block.samples import Draw, Index

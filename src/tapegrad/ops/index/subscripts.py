@@ -17,7 +17,6 @@ from ...autograd.inplace import EXPANDED, bump, check_apart, refuse, write
 from ...core.arguments import bounds, number_as_array
 from ...core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
 from ...core.devices import is_device, to_host
-from ...core.dispatch import apply
 from ...core.late_bound import GPU
 from ...core.op import REGISTRY
 from ...core.python_dispatch import ACTIVE, same_always
@@ -27,6 +26,7 @@ from ...core.transforms.batched import has_batched, is_batched, physical_array
 from ...core.transforms.levels import BATCHES
 from ...core.warned import warn
 from ...errors import no_tensor_in_list
+from ..block import apply
 from ..creation.arrays import infer, shape_of, to_array
 from . import batched_subscripts
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.warned import warn_once
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import OUT_EXACT, only_bool
 from ..block.samples import Draw, Index
 from .matrices import (

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import OUT_EXACT, is_complex
 from ..block.samples import Draw, Index
 from ..pointwise.minmax_where import where

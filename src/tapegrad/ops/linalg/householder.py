@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.array_kind import refuse_meta
-from ...core.dispatch import apply
 from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...kernels.cpu import lapack
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.samples import Draw
 from .matrices import adjoint, by_column, check_kernel, scalar_type
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch import apply
 from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...kernels.cpu import lapack
-from ..block import Block, Case, api, op
+from ..block import Block, Case, api, apply, op
 from ..block.samples import Draw, Index
 from .det import SQUARE, SQUARES
 from .matrices import (

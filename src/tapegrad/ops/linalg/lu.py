@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch import apply
 from ...core.host_arrays import host
 from ...core.named_results import return_type
-from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
 from ...core.warned import warn_once
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, looks_at_values, op
 from ..block.checks import OUT_EXACT, only_bool, only_tensors
 from ..block.samples import Draw, Index
 from ..shape.triangles import Tril, Triu

@@ -17,12 +17,12 @@ from ...core.base import TensorBase
 from ...core.devices import to_host
 from ...core.host_arrays import host
 from ...core.named_results import return_type
-from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import physical_array
 from ...core.wrappers import Nowhere
 from ...errors import must_be_tensor
 from ...kernels.cpu import lapack
 from ...kernels.cpu.blas import solve_triangles
+from ..block import looks_at_values
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
 from ..products.matmul import broadcast_batch

@@ -8,10 +8,9 @@ import numpy as np
 
 from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.node import unbroadcast
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import invalid_call
 from ..block.samples import Draw

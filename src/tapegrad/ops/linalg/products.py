@@ -10,12 +10,11 @@ from ... import dtypes
 from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
 from ...core.devices import on_device_of
-from ...core.dispatch import apply
 from ...core.rounding import half_as_single
 from ...core.warned import warn_once
 from ...dtypes import cpp_name
 from ...errors import check_broadcast, no_tensor_in_list
-from ..block import LOWER, WIDEST, Autocast, Block, Case, api, op
+from ..block import LOWER, WIDEST, Autocast, Block, Case, api, apply, op
 from ..block.checks import not_implemented
 from ..block.samples import Draw, Index
 from ..products.composed import multi_dot

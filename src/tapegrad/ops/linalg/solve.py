@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.warned import warn_once
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import OUT_EXACT, only_tensors
 from ..block.samples import Draw, Index
 from .det import SQUARE, SQUARES

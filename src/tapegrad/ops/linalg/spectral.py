@@ -13,12 +13,11 @@ import numpy as np
 
 from ...core.base import TensorBase, wrap
 from ...core.devices import is_device, to_host, xp_of
-from ...core.dispatch import apply
 from ...core.named_results import return_type
-from ...core.python_dispatch import looks_at_values, same_always
+from ...core.python_dispatch import same_always
 from ...core.transforms.batched import physical_array
 from ...core.warned import warn_once
-from ..block import APIS, SINGLE, Autocast, Block, Case, api, helper, op
+from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, helper, looks_at_values, op
 from ..block.checks import OUT_EXACT, is_complex, only_bool, only_tensors
 from ..block.samples import Draw
 from . import solve as linalg_solve  # noqa: F401  rules call linalg.solve

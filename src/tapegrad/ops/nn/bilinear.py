@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...core.rounding import half_as_single
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
-from ..block import WIDEST, Autocast, Block, Case, api, op
+from ..block import WIDEST, Autocast, Block, Case, api, apply, op
 from ..block.public import public
 from ..block.samples import Draw, Index
 from ..products.matmul import check_supported

@@ -8,13 +8,12 @@ from typing import Any
 from ... import dtypes
 from ...core.arguments import is_fixed
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...core.warned import warn
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints
 from ...kernels.geometry import out_size, transposed_size
-from ..block import LOWER, Autocast, Case, api
+from ..block import LOWER, Autocast, Case, api, apply
 from ..block.checks import as_int, as_ints, not_implemented
 from ..block.samples import Draw
 from ..pointwise.with_number import mul_number

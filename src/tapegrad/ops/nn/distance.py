@@ -13,11 +13,10 @@ from ...core import promote
 from ...core.arguments import wrap_dim
 from ...core.base import TensorBase, wrap
 from ...core.devices import raw_space, where_is, xp_of
-from ...core.dispatch import apply
 from ...core.node import unbroadcast
 from ...core.python_dispatch import same_always
 from ...core.rule_functions import RECORDED
-from ..block import SINGLE, Autocast, Block, Case, api, helper, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, helper, op
 from ..block.batching import lift
 from ..block.checks import not_implemented
 from ..block.samples import Draw

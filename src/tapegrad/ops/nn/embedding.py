@@ -11,7 +11,6 @@ from ...autograd.inplace import bump, refuse, write
 from ...core.arguments import cast_value
 from ...core.base import TensorBase, wrap
 from ...core.devices import where_is, xp_of
-from ...core.dispatch import apply
 from ...core.host_arrays import host
 from ...core.late_bound import ON_DEMAND
 from ...core.modes import MODES
@@ -19,7 +18,7 @@ from ...core.python_dispatch import same_always
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values, left_to_device, physical_array
 from ...errors import must_be_tensor
-from ..block import Block, Case, api, op
+from ..block import Block, Case, api, apply, noted, op
 from ..block.batching import join, lift, part
 from ..block.checks import is_number, only_tensors
 from ..block.public import public
@@ -164,6 +163,7 @@ def check_indices(function: str, indices: Any, position: int = 1) -> None:
         )
 
 
+@noted
 def first_outside(indices: Any, rows: int) -> int | None:
     """The place of the first row number that is none."""
     if left_to_device(indices, 0, rows):

@@ -10,14 +10,13 @@ from ...autograd.dispatched import noted_sparse
 from ...core.arguments import cast_value, is_index
 from ...core.base import TensorBase
 from ...core.devices import to_host
-from ...core.dispatch import apply
 from ...core.host_arrays import host
-from ...core.python_dispatch import cannot_be_repeated, looks_at_values
+from ...core.python_dispatch import cannot_be_repeated
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values, physical_array, refusal
 from ...core.warned import warn
 from ...errors import must_be_tensor
-from ..block import Block, Case, api, op
+from ..block import Block, Case, api, apply, looks_at_values, op
 from ..block.batching import join, lift, part
 from ..block.checks import only_bool
 from ..block.public import public

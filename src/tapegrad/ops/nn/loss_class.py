@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from ...core.base import F32, F64, TensorBase
-from ...core.dispatch import apply
 from ...core.host_arrays import host
 from ...core.python_dispatch import is_recorded
 from ...core.transforms.batched import left_to_device, physical_array
 from ...errors import must_be_tensor
 from ...kernels.cpu import KERNELS
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, noted, op
 from ..block.batching import join, lift, part
 from ..block.checks import not_implemented
 from ..block.public import public
@@ -215,6 +214,7 @@ def are_below(target: Any, classes: int) -> bool:
     return bool(np.maximum.reduce(unsigned, None) < classes)
 
 
+@noted
 def ignored(labels: Any, classes: int, ignore_index: int) -> int | None:
     """`ignore_index` if a target may be it; raises for targets that are no classes."""
     if left_to_device(labels, 0, classes, ignore_index):

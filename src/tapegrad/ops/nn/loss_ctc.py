@@ -13,10 +13,9 @@ import numpy as np
 from ...core.arguments import REDUCTIONS
 from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase, wrap
-from ...core.dispatch import apply
 from ...core.host_arrays import host
-from ...core.python_dispatch import looks_at_values, same_always
-from ..block import SINGLE, Autocast, Block, api, op
+from ...core.python_dispatch import same_always
+from ..block import SINGLE, Autocast, Block, api, apply, looks_at_values, op
 from ..block.batching import join, lift, part
 from ..block.checks import invalid_call, not_implemented
 from ..block.public import public

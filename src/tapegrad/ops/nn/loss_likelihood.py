@@ -6,12 +6,22 @@ import math
 from typing import Any
 
 from ...core.arguments import REDUCTIONS, cast_value
-from ...core.dispatch import apply
-from ...core.python_dispatch import looks_at_values
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values, physical_array
 from ...core.warned import warn
-from ..block import AS_IS, SINGLE, UNSAFE, Autocast, Block, Case, Elementwise, api, op
+from ..block import (
+    AS_IS,
+    SINGLE,
+    UNSAFE,
+    Autocast,
+    Block,
+    Case,
+    Elementwise,
+    api,
+    apply,
+    looks_at_values,
+    op,
+)
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented, only_tensors
 from ..block.public import public

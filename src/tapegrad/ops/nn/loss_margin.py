@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...core.arguments import REDUCTIONS
-from ...core.dispatch import apply
 from ...core.host_arrays import host
-from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import known_values
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, looks_at_values, op
 from ..block.batching import lift
 from ..block.checks import not_implemented, only_tensors
 from ..block.public import public

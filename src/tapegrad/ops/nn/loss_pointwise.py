@@ -10,12 +10,11 @@ import numpy as np
 from ... import dtypes
 from ...core.arguments import REDUCTIONS, cast_value, is_index
 from ...core.base import F32, F64, TensorBase
-from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.rounding import half_as_single
 from ...core.warned import warn
 from ...errors import check_broadcast, slips
-from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, op, reads_as
+from ..block import PROMOTE, SINGLE, Autocast, Block, Case, api, apply, op, reads_as
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
 from ..block.public import public

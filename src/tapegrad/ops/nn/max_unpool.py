@@ -12,11 +12,10 @@ import numpy as np
 from ...autograd.grad_mode import is_grad_enabled
 from ...core.base import TensorBase
 from ...core.op import Op
-from ...core.python_dispatch import looks_at_values
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values
 from ...errors import must_be_tensor
-from ..block import APIS, SINGLE, Autocast, Block, Case, apply, op
+from ..block import APIS, SINGLE, Autocast, Block, Case, apply, looks_at_values, op
 from ..block.samples import Draw, Index
 from .adaptive_pool import with_indices
 from .pool_windows import (

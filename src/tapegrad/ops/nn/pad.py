@@ -13,12 +13,11 @@ import numpy as np
 from ... import dtypes
 from ...core.arguments import cast_value
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...core.op import Op
 from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints
 from ...kernels.geometry import laid_out_like
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.checks import as_float, as_ints, not_implemented, refuse_overflow
 from ..block.samples import Draw
 from .smooth_activations import number_of

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...errors import must_be_tensor
 from ...kernels.geometry import laid_out_like
-from ..block import Case, Linear, api, op
+from ..block import Case, Linear, api, apply, op
 from ..block.checks import as_int
 from ..block.samples import Draw, Index
 

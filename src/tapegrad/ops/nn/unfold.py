@@ -8,12 +8,11 @@ from typing import Any
 from ... import dtypes
 from ...core.arguments import wrap_dim
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ...kernels.conv_windows import Ints, gather, scatter
 from ...kernels.geometry import out_size
-from ..block import Case, Linear, api, op
+from ..block import Case, Linear, api, apply, op
 from ..block.checks import as_int, as_ints, not_implemented
 from ..block.samples import Draw
 

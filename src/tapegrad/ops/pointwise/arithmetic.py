@@ -11,11 +11,22 @@ from ...autograd.inplace import bump, write
 from ...core import promote
 from ...core.arguments import cast_value, number_beside
 from ...core.base import F32, F64, STATE, TensorBase
-from ...core.dispatch import apply, binary, is_written_plainly, unary
+from ...core.dispatch import binary, is_written_plainly, unary
 from ...core.modes import MODES
 from ...core.python_dispatch import ACTIVE
 from ...core.rounding import half_as_single
-from ..block import PROMOTE, PROMOTE_FLOAT, SINGLE, Autocast, Case, Elementwise, api, op, ufunc
+from ..block import (
+    PROMOTE,
+    PROMOTE_FLOAT,
+    SINGLE,
+    Autocast,
+    Case,
+    Elementwise,
+    api,
+    apply,
+    op,
+    ufunc,
+)
 from ..block.checks import (
     BOOL,
     COMPLEX,

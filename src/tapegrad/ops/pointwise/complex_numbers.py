@@ -8,10 +8,9 @@ import numpy as np
 
 from ... import dtypes
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...core.strides import empty_like
 from ...errors import must_be_tensor
-from ..block import SINGLE, Autocast, Block, Case, op
+from ..block import SINGLE, Autocast, Block, Case, apply, op
 from ..block.checks import not_implemented, without_complex32
 from ..block.samples import Draw
 from ..products.matmul import broadcast_batch

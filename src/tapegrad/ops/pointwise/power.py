@@ -12,9 +12,8 @@ from ... import dtypes
 from ...core import promote
 from ...core.arguments import cast_value, number_beside
 from ...core.base import STATE, TensorBase
-from ...core.dispatch import apply
 from ...core.rounding import half_as_single
-from ..block import PROMOTE, SINGLE, Autocast, Case, Elementwise, api, op
+from ..block import PROMOTE, SINGLE, Autocast, Case, Elementwise, api, apply, op
 from ..block.checks import (
     BOOL,
     COMPLEX,

@@ -7,9 +7,8 @@ from typing import Any
 from ...autograd.inplace import bump, refuse, write
 from ...autograd.view_history import rebase
 from ...core.base import F32, F64
-from ...core.dispatch import apply
 from ...dtypes import cpp_name
-from ..block import LOWER, PROMOTE, Autocast, Block, Case, op, reads_as
+from ..block import LOWER, PROMOTE, Autocast, Block, Case, apply, op, reads_as
 from ..block.batching import broadcast_entries, join, lift, padded, part
 from ..block.checks import OUT_EXACT, as_number, refuse_overflow
 from ..block.samples import Draw

@@ -7,7 +7,6 @@ from typing import Any
 
 from ...core.base import STATE, TensorBase
 from ...core.casting import cast_call
-from ...core.dispatch import apply
 from ...core.function_modes import WATCHED, ask_watchers, is_watched
 from ...core.late_bound import ON_DEMAND
 from ...core.modes import MODES
@@ -16,7 +15,7 @@ from ...core.transforms.batched import batch_of, entered, is_batched, physical_a
 from ...core.transforms.levels import BATCHES
 from ...core.warned import warn_once
 from ...errors import explain_call
-from ..block import APIS, LOWER, WIDEST, Autocast, Case, api
+from ..block import APIS, LOWER, WIDEST, Autocast, Case, api, apply
 from ..block.checks import OUT_EXACT
 from ..block.out_argument import write_outputs
 from ..block.samples import Draw

@@ -11,7 +11,6 @@ from ... import dtypes
 from ...core.base import F32, F64, STATE, TensorBase
 from ...core.casting import cast_call, cast_operands
 from ...core.devices import xp_of
-from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.op import REGISTRY
 from ...core.rule_functions import RAW, RECORDED
@@ -21,7 +20,7 @@ from ...dtypes import cpp_name
 from ...errors import check_broadcast, must_be_tensor
 from ...kernels.cpu.backend import HOST
 from ...kernels.cpu.blas import dot
-from ..block import LOWER, WIDEST, Autocast, Block, Case, api, helper, op
+from ..block import LOWER, WIDEST, Autocast, Block, Case, api, apply, helper, op
 from ..block.batching import join, lift, part
 from ..block.checks import OUT_EXACT
 from ..block.samples import Draw

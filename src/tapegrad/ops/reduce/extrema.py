@@ -6,10 +6,9 @@ from typing import Any
 
 from ... import dtypes
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.strides import contiguous
-from ..block import APIS, Block, Case, api, op
+from ..block import APIS, Block, Case, api, apply, op
 from ..block.batching import entry_dims, flattened, up
 from ..block.checks import OUT_EXACT, all_dims, array_of, one_dim, only_bool
 from ..block.samples import Draw

@@ -7,11 +7,10 @@ from typing import Any
 
 from ... import dtypes
 from ...core.arguments import cast_value
-from ...core.dispatch import apply
 from ...core.named_results import return_type
 from ...core.rounding import half_as_single
 from ...dtypes import cpp_name
-from ..block import SINGLE, Autocast, Block, Case, Linear, op
+from ..block import SINGLE, Autocast, Block, Case, Linear, apply, op
 from ..block.checks import array_of, one_dim, plain_dtype
 from ..block.samples import Draw
 from ..block.shapes import same_shape

@@ -7,12 +7,11 @@ from typing import Any
 from ... import dtypes
 from ...core.arguments import cast_value
 from ...core.base import F32, F64
-from ...core.dispatch import apply
 from ...core.modes import MODES
 from ...core.rounding import half_as_single
 from ...core.rule_functions import RECORDED
 from ...core.strides import contiguous
-from ..block import SINGLE, Autocast, Block, Case, op
+from ..block import SINGLE, Autocast, Block, Case, apply, op
 from ..block.checks import OUT_EXACT, all_dims, one_dim, only_bool, plain_dtype
 from ..block.samples import Draw
 from ..block.shapes import same_shape

@@ -13,12 +13,12 @@ from ...core.devices import on_device_of, xp_of
 from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...core.promote import promote_types
-from ...core.python_dispatch import is_asked, is_recorded, looks_at_values, read_values
+from ...core.python_dispatch import is_asked, is_recorded, read_values
 from ...core.rounding import half_as_single
 from ...core.strides import empty_like
 from ...core.transforms.batched import is_batched, known_values, refusal
 from ...errors import explain_call
-from ..block import Block, Case, api, apply, op
+from ..block import Block, Case, api, apply, looks_at_values, op
 from ..block.batching import flattened, lift
 from ..block.checks import (
     OUT_EXACT,

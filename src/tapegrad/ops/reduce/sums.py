@@ -7,12 +7,11 @@ from typing import Any
 
 from ... import dtypes
 from ...core.base import F32, F64, TensorBase
-from ...core.dispatch import apply
 from ...core.python_dispatch import is_recorded
 from ...core.rounding import half_as_single, rounded_to
 from ...core.rule_functions import RAW
 from ...core.strides import contiguous
-from ..block import SINGLE, Autocast, Block, Case, Linear, api, op, reads_as
+from ..block import SINGLE, Autocast, Block, Case, Linear, api, apply, op, reads_as
 from ..block.batching import entry_dims, flattened
 from ..block.checks import all_dims, array_of, one_dim, only_bool, plain_dtype
 from ..block.samples import Draw

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...core.base import F32, F64
-from ...core.dispatch import apply
 from ...core.host_arrays import host
 from ...core.op import Op
 from ...core.strides import contiguous
 from ...core.warned import warn
-from ..block import Block, Case, api, op, reads_as
+from ..block import Block, Case, api, apply, op, reads_as
 from ..block.checks import all_dims, array_of, invalid_call, only_bool
 from ..block.samples import Draw
 from .sums import computed_wide, count, unreduce

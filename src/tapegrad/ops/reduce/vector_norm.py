@@ -8,11 +8,10 @@ from typing import Any
 from ... import dtypes
 from ...core import promote
 from ...core.base import TensorBase
-from ...core.dispatch import apply
 from ...core.node import unbroadcast
 from ...core.strides import contiguous
 from ...errors import check_broadcast
-from ..block import SINGLE, Autocast, Block, Case, api, op
+from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
 from ..block.checks import OUT_EXACT, all_dims, array_of, plain_dtype
 from ..block.samples import Draw

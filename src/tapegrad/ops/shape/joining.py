@@ -10,12 +10,11 @@ from ... import dtypes
 from ...core.arguments import is_index, wrap_dim
 from ...core.base import STATE, TensorBase
 from ...core.devices import on_device_of, to_host
-from ...core.dispatch import apply
 from ...core.python_dispatch import read_values
 from ...core.strides import channels_last, empty_like
 from ...core.transforms.batched import dynamic_shape, is_batched
 from ...errors import no_tensor_in_list
-from ..block import PROMOTE, WIDEST, Autocast, Case, api, op
+from ..block import PROMOTE, WIDEST, Autocast, Case, api, apply, op
 from ..block.batching import flattened, lift, padded, up
 from ..block.checks import as_int, as_ints, ints_of_call
 from ..block.samples import Draw, Index

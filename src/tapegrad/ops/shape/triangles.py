@@ -9,9 +9,8 @@ import numpy as np
 from ... import dtypes
 from ...autograd.inplace import ONLY_ZEROS
 from ...core.base import wrap
-from ...core.dispatch import apply
 from ...core.warned import warn
-from ..block import Case, api, op
+from ..block import Case, api, apply, op
 from ..block.checks import OUT_EXACT, as_int, check_room, not_implemented
 from ..block.samples import Draw
 from ..index.advanced import LinearMove

@@ -10,11 +10,10 @@ import numpy as np
 from ... import dtypes
 from ...core.base import TensorBase, wrap
 from ...core.devices import on_device_of
-from ...core.dispatch import apply
 from ...core.rounding import half_as_single
 from ...core.size import Size
 from ...errors import must_be_tensor, no_tensor_in_list
-from ..block import PROMOTE, Block, Case, Linear, api, op
+from ..block import PROMOTE, Block, Case, Linear, api, apply, op
 from ..block.batching import flattened, lift
 from ..block.checks import as_int, invalid_call, is_number
 from ..block.samples import Draw, Index

@@ -11,10 +11,9 @@ from ...core.arguments import is_index
 from ...core.array_kind import refuse_meta
 from ...core.base import TensorBase
 from ...core.devices import to_host
-from ...core.python_dispatch import looks_at_values
 from ...core.transforms.batched import physical_array
 from ...core.warned import warn
-from ..block import APIS, Case, api
+from ..block import APIS, Case, api, looks_at_values
 from ..block.checks import as_int, kind_of
 from ..block.samples import Draw, Index
 from ..linalg.matrices import tensor_array

@@ -11,11 +11,10 @@ from ...core.base import TensorBase
 from ...core.devices import on_device_of
 from ...core.host_arrays import host
 from ...core.named_results import return_type
-from ...core.python_dispatch import looks_at_values
 from ...core.rounding import half_as_single
 from ...core.strides import contiguous
 from ...core.transforms.batched import known_values
-from ..block import SINGLE, Autocast, Case, api, apply, op
+from ..block import SINGLE, Autocast, Case, api, apply, looks_at_values, op
 from ..block.batching import flattened
 from ..block.checks import (
     all_dims,

@@ -80,6 +80,8 @@ static PyMethodDef functions[] = {
      "fused_tape(program, sizes, operands, kept): a tape with one call of the vector machine"},
     {"sum_after", tg_sum_after, METH_VARARGS,
      "sum_after(machine, sum, is_kept): a tape that adds up what the vector machine makes, or None"},
+    {"know_calls", (PyCFunction)(void (*)(void))tg_know_calls, METH_FASTCALL,
+     "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op): what signatures of calls are read from"},
     {"has_tape", tg_has_tape, METH_NOARGS, "whether this thread writes down what it computes"},
     {"tape_begin", tg_tape_begin, METH_NOARGS, "write down what this thread computes from here on"},
     {"tape_end", tg_tape_end, METH_NOARGS, "what was computed since, as a Tape"},
@@ -99,6 +101,7 @@ PyMODINIT_FUNC PyInit__kernels(void) {
     import_array();
     if (tg_ready_elementwise() < 0 || tg_ready_memory() < 0 || tg_ready_tape() < 0 ||
         PyType_Ready(&tg_lender_type) < 0 || PyType_Ready(&tg_watch_type) < 0 ||
+        PyType_Ready(&tg_noted_type) < 0 ||
         tg_ready_public_call() < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
@@ -121,6 +124,7 @@ PyMODINIT_FUNC PyInit__kernels(void) {
         PyModule_AddObjectRef(module, "Gradients", (PyObject *)&tg_gradients_type) < 0 ||
         PyModule_AddObjectRef(module, "Lender", (PyObject *)&tg_lender_type) < 0 ||
         PyModule_AddObjectRef(module, "PublicFunction", (PyObject *)&tg_public_function_type) < 0 ||
+        PyModule_AddObjectRef(module, "Noted", (PyObject *)&tg_noted_type) < 0 ||
         PyModule_AddObjectRef(module, "CallWatch", (PyObject *)&tg_watch_type) < 0) {
         Py_DECREF(module);
         return NULL;

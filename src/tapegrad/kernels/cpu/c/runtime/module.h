@@ -65,6 +65,23 @@ PyObject *tg_count_up(PyObject *self, PyObject *arrays);
 /* call_watch.c */
 extern PyTypeObject tg_watch_type;
 
+/* call_steps.c */
+typedef struct {
+    uint64_t hash;
+    int length, inputs;
+    unsigned char bytes[512];
+    PyObject *input[16]; /* the tensors, borrowed */
+} tg_signature;
+typedef struct tg_known_calls tg_known_calls;
+extern PyTypeObject tg_noted_type;
+int tg_sign(tg_signature *s, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
+PyObject *tg_run_known(tg_known_calls **known, const tg_signature *s, int *records);
+int tg_begin_recording(const tg_signature *s);
+void tg_end_recording(tg_known_calls *known, PyObject *result);
+PyObject *tg_noted(PyObject *function, int is_spread, PyObject *const *args, size_t flags);
+void tg_release_known(tg_known_calls *known);
+PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count);
+
 /* public_call.c */
 extern PyTypeObject tg_public_function_type;
 int tg_ready_public_call(void);

@@ -29,6 +29,8 @@ typedef struct {
     PyObject *weak;
     int in_tuple; /* the arguments are passed as one tuple */
     int least;    /* how many arguments there must be by position */
+    int remembers; /* the Python part reads no values: call_steps.c */
+    tg_known_calls *known;
 } public_function;
 
 static PyObject *run_name, *reduce_name, *reduce_ex_name, *name_name, *general_name;
@@ -110,6 +112,8 @@ static PyObject *forward(const public_function *f, PyObject *const *args, Py_ssi
     for (Py_ssize_t i = 0; i < count + named; i++)
         given[n++] = args[i];
     Py_ssize_t by_position = n - named;
+    if (f->first && !named)
+        return tg_noted(f->call, 1, given, (size_t)n | PY_VECTORCALL_ARGUMENTS_OFFSET);
     if (f->run) {
         given[n] = f->run;
         kwnames = run_name; /* a tuple of that one; there are no other keywords: is_short */
@@ -147,15 +151,25 @@ static PyObject *explain(const public_function *f, PyObject *const *args, Py_ssi
 }
 
 static PyObject *called(PyObject *self, PyObject *const *args, size_t flags, PyObject *kwnames) {
-    const public_function *f = (const public_function *)self;
+    public_function *f = (public_function *)self;
     const Py_ssize_t count = PyVectorcall_NARGS(flags);
     const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    tg_signature signature;
+    int records = 0;
+    if (f->remembers && !PyList_GET_SIZE(f->watched) && tg_sign(&signature, args, count, kwnames)) {
+        PyObject *result = tg_run_known(&f->known, &signature, &records);
+        if (result || PyErr_Occurred())
+            return result;
+    }
     const int is_one = count + named + 2 <= MOST ? is_short(f, args, count, kwnames) : 0;
     if (is_one < 0)
         return NULL;
     if (!is_one)
         return PyObject_Vectorcall(f->general, args, flags, kwnames);
+    records = records && tg_begin_recording(&signature);
     PyObject *result = forward(f, args, count, named ? kwnames : NULL);
+    if (records)
+        tg_end_recording(f->known, result);
     return result ? result : explain(f, args, count, kwnames);
 }
 
@@ -193,14 +207,14 @@ static PyObject *or_null(PyObject *value) {
 static PyObject *new_function(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *words[] = {"general", "failed",   "call", "first", "run",       "watched",
                             "state",   "switches", "kind", "names", "positions", "in_tuple",
-                            "least",   NULL};
+                            "least",   "remembers", NULL};
     PyObject *general, *failed, *call, *first, *run, *watched, *state, *switches, *kind, *names,
         *positions;
-    int in_tuple, least;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOO!OO!OO!Spi", words, &general, &failed,
+    int in_tuple, least, remembers;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOO!OO!OO!Spip", words, &general, &failed,
                                      &call, &first, &run, &PyList_Type, &watched, &state,
                                      &PyTuple_Type, &switches, &kind, &PyDict_Type, &names,
-                                     &positions, &in_tuple, &least))
+                                     &positions, &in_tuple, &least, &remembers))
         return NULL;
     public_function *f = (public_function *)type->tp_alloc(type, 0);
     if (!f)
@@ -219,6 +233,7 @@ static PyObject *new_function(PyTypeObject *type, PyObject *args, PyObject *kwar
     f->positions = Py_NewRef(positions);
     f->in_tuple = in_tuple;
     f->least = least;
+    f->remembers = remembers && !f->first && !f->run;
     return (PyObject *)f;
 }
 
@@ -250,6 +265,7 @@ static void release(PyObject *self) {
     Py_XDECREF(f->kind);
     Py_XDECREF(f->names);
     Py_XDECREF(f->positions);
+    tg_release_known(f->known);
     Py_TYPE(self)->tp_free(self);
 }
 

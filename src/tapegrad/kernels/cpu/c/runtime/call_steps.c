@@ -1,0 +1,637 @@
+/* Remembered calls: the ops that a public function ran for arguments of one signature.
+
+   The Python part of most public functions reads shapes, dtypes and numbers, checks and completes
+   them, and ends in one op or a few. What it did for a signature (the layout of each tensor, the
+   value of everything else) it will do again: the second call of a signature is recorded, and later
+   ones run the recorded ops alone, through the same function that the Python part calls.
+   tests/test_remembered_calls.py compares them with the Python part.
+
+   What cannot be a step ends the recording, and the signature stays with the Python part: a tensor
+   that no recorded op made, attributes with arrays, a write, and what is told to modes that record
+   (core/python_dispatch.py): values that are read, a warning, a change of something else. A check of
+   elements is a step of its own where it is `noted`: it has to give the answer that it gave. */
+
+#include "module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_BYTES ((int)sizeof(((tg_signature *)0)->bytes) - 8)
+#define MOST_INPUTS ((int)(sizeof(((tg_signature *)0)->input) / sizeof(PyObject *)))
+#define MOST_STEPS 12
+#define MOST_SOURCES 16 /* of a step, and of what is returned */
+#define WAYS 2
+#define PLACES 64       /* signatures of one function */
+#define STAYS 4         /* how many calls of other signatures one outlasts */
+
+enum { CONSTANT, INPUT, RESULT, PART };
+enum { SEEN, NEVER, KNOWN };
+
+typedef struct {
+    int kind, at, part;
+    PyObject *value; /* of a constant */
+} source;
+
+typedef struct {
+    PyObject *function, *op, *attrs;
+    PyObject *expected; /* what a check that looks at elements has to say; NULL: it made tensors */
+    int is_spread; /* function(*sources) instead of function(op, (*sources,), attrs) */
+    int count;
+    source sources[MOST_SOURCES];
+} step;
+
+typedef struct {
+    int users, steps, count; /* who hold it; of steps, and of sources that are returned */
+    PyTypeObject *container; /* tuple or list; NULL: the one source itself */
+    source returned[MOST_SOURCES];
+    step step[];
+} route;
+
+typedef struct {
+    uint64_t hash;
+    int length, state, stays;
+    unsigned char *bytes;
+    route *route;
+} place;
+
+struct tg_known_calls {
+    place places[PLACES];
+};
+
+/* ------------------------------------------------------------------ signatures */
+
+static PyObject *state, *unrepeated, *dtype_type, *dtypes, *default_name;
+static PyTypeObject *tensor_type, *op_type;
+
+/* An attribute that compiled classes have as a getter in C. */
+typedef struct {
+    const char *name;
+    PyObject *word;
+    PyTypeObject *type;
+    getter get;
+    void *closure;
+} field;
+
+static field on_field = {.name = "modes_on"}, elsewhere_field = {.name = "elsewhere"},
+             array_field = {.name = "_array"}, special_field = {.name = "_special"},
+             wants_field = {.name = "_wants_grad"};
+
+static void find_getter(field *f, PyTypeObject *type) {
+    f->word = PyUnicode_InternFromString(f->name);
+    f->type = type;
+    PyObject *found = PyObject_GetAttr((PyObject *)type, f->word);
+    if (found && Py_IS_TYPE(found, &PyGetSetDescr_Type)) {
+        const PyGetSetDef *given = ((PyGetSetDescrObject *)found)->d_getset;
+        f->get = given->get;
+        f->closure = given->closure;
+    }
+    PyErr_Clear();
+    Py_XDECREF(found);
+}
+
+static PyObject *read_field(const field *f, PyObject *owner) {
+    return f->get ? f->get(owner, f->closure) : PyObject_GetAttr(owner, f->word);
+}
+
+/* Whether a field is false, None or 0. */
+static int is_off(const field *f, PyObject *owner) {
+    PyObject *value = read_field(f, owner);
+    if (!value) {
+        PyErr_Clear();
+        return 0;
+    }
+    const int on = value == Py_False || value == Py_None ? 0 : PyObject_IsTrue(value);
+    Py_DECREF(value);
+    return on == 0;
+}
+
+static int add(tg_signature *s, const void *bytes, size_t count) {
+    if (s->length + count > MOST_BYTES)
+        return 0;
+    memcpy(s->bytes + s->length, bytes, count);
+    s->length += (int)count;
+    return 1;
+}
+
+static int add_word(tg_signature *s, char tag, uint64_t word) {
+    return add(s, &tag, 1) && add(s, &word, 8);
+}
+
+static int add_tensor(tg_signature *s, PyObject *t) {
+    for (int i = 0; i < s->inputs; i++)
+        if (s->input[i] == t)
+            return add_word(s, 'A', (uint64_t)i);
+    if (s->inputs == MOST_INPUTS || !is_off(&special_field, t))
+        return 0;
+    PyObject *array = read_field(&array_field, t);
+    int is_one = 0;
+    if (!array) {
+        PyErr_Clear();
+    } else if (PyArray_CheckExact(array)) {
+        PyArrayObject *x = (PyArrayObject *)array;
+        const int dims = PyArray_NDIM(x);
+        const int head[4] = {dims, PyArray_TYPE(x), PyArray_FLAGS(x), is_off(&wants_field, t)};
+        is_one = PyArray_ISBEHAVED_RO(x) && add_word(s, 'T', (uint64_t)(uintptr_t)Py_TYPE(t)) &&
+                 add(s, head, sizeof head) && add(s, PyArray_DIMS(x), sizeof(npy_intp) * dims) &&
+                 add(s, PyArray_STRIDES(x), sizeof(npy_intp) * dims);
+    }
+    Py_XDECREF(array);
+    if (is_one)
+        s->input[s->inputs++] = t;
+    return is_one;
+}
+
+static int add_value(tg_signature *s, PyObject *value, int depth) {
+    if (value == Py_None || value == Py_True || value == Py_False || value == Py_Ellipsis)
+        return add_word(s, 'o', (uint64_t)(uintptr_t)value);
+    PyTypeObject *type = Py_TYPE(value);
+    if (type == &PyLong_Type) {
+        int overflow;
+        const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+        return !overflow && add_word(s, 'i', (uint64_t)number);
+    }
+    if (type == &PyFloat_Type) {
+        uint64_t bits;
+        const double number = PyFloat_AS_DOUBLE(value);
+        memcpy(&bits, &number, 8);
+        return add_word(s, 'f', bits);
+    }
+    if (type == &PyUnicode_Type) {
+        Py_ssize_t count;
+        const char *text = PyUnicode_AsUTF8AndSize(value, &count);
+        if (!text)
+            PyErr_Clear();
+        return text && add_word(s, 's', (uint64_t)count) && add(s, text, (size_t)count);
+    }
+    if (PyObject_TypeCheck(value, tensor_type))
+        return add_tensor(s, value);
+    if (PyTuple_Check(value) || type == &PyList_Type) {
+        const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
+        if (depth == 2 || !add_word(s, '(', (uint64_t)(uintptr_t)type) ||
+            !add_word(s, 'c', (uint64_t)count))
+            return 0;
+        for (Py_ssize_t i = 0; i < count; i++)
+            if (!add_value(s, PySequence_Fast_GET_ITEM(value, i), depth + 1))
+                return 0;
+        return 1;
+    }
+    return (PyObject *)type == dtype_type && add_word(s, 'd', (uint64_t)(uintptr_t)value);
+}
+
+/* The signature of a call; 0: it has none, or modes are on. */
+int tg_sign(tg_signature *s, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
+    s->length = s->inputs = 0;
+    if (!state || !is_off(&on_field, state) || !is_off(&elsewhere_field, state))
+        return 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!add_value(s, args[i], 0))
+            return 0;
+    const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    for (Py_ssize_t i = 0; i < named; i++)
+        if (!add_value(s, PyTuple_GET_ITEM(kwnames, i), 0) || !add_value(s, args[count + i], 0))
+            return 0;
+    PyObject *set = PyDict_GetItemWithError(dtypes, default_name);
+    if (!set || !add_word(s, 'd', (uint64_t)(uintptr_t)set))
+        return 0;
+    uint64_t hash = (uint64_t)s->length;
+    while (s->length % 8)
+        s->bytes[s->length++] = 0;
+    for (int i = 0; i < s->length; i += 8) {
+        uint64_t word;
+        memcpy(&word, s->bytes + i, 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    s->hash = hash;
+    return 1;
+}
+
+/* ------------------------------------------------------------------ recording */
+
+typedef struct {
+    unsigned long thread;
+    int is_on, failed, inside, steps;
+    const tg_signature *signature;
+    PyObject *results[MOST_STEPS]; /* owned */
+    long writes;                   /* into the arguments before, and into results when made */
+    step step[MOST_STEPS];
+    long events;
+} recording;
+
+static recording now;
+
+static int is_recording(void) {
+    return now.is_on && !now.inside && !now.failed && now.thread == PyThread_get_thread_ident();
+}
+
+/* How many writes into the memory of a tensor were counted. */
+static long writes_into(PyObject *t) {
+    long found = 0;
+    PyObject *cell = PyObject_TypeCheck(t, tensor_type) ? PyObject_GetAttrString(t, "_cell") : NULL;
+    PyObject *count = cell && cell != Py_None ? PyObject_GetAttrString(cell, "n") : NULL;
+    if (count)
+        found = PyLong_AsLong(count);
+    Py_XDECREF(count);
+    Py_XDECREF(cell);
+    PyErr_Clear();
+    return found;
+}
+
+static long writes_into_result(PyObject *result) {
+    long found = writes_into(result);
+    for (Py_ssize_t j = 0; PyTuple_Check(result) && j < PyTuple_GET_SIZE(result); j++)
+        found += writes_into(PyTuple_GET_ITEM(result, j));
+    return found;
+}
+
+/* How often something happened that the ops do not say: core/thread_modes.py. */
+static long events(void) {
+    PyObject *count = PyObject_GetAttrString(unrepeated, "count");
+    const long found = count ? PyLong_AsLong(count) : -1;
+    Py_XDECREF(count);
+    PyErr_Clear();
+    return found;
+}
+
+/* Whether a value can be kept: numbers, words, classes, ops, and tuples of these. */
+static int is_constant(PyObject *value) {
+    if (value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||
+        PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) || PyComplex_CheckExact(value) ||
+        value == Py_Ellipsis || (PyObject *)Py_TYPE(value) == dtype_type ||
+        PyArray_DescrCheck(value) || PyType_Check(value) || Py_TYPE(value) == op_type)
+        return 1;
+    if (!PyTuple_CheckExact(value))
+        return 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++)
+        if (!is_constant(PyTuple_GET_ITEM(value, i)))
+            return 0;
+    return 1;
+}
+
+static int find_source(PyObject *value, source *found) {
+    *found = (source){0};
+    if (is_constant(value)) {
+        found->value = value;
+        return 1;
+    }
+    for (int i = 0; i < now.signature->inputs; i++)
+        if (now.signature->input[i] == value) {
+            found->kind = INPUT;
+            found->at = i;
+            return 1;
+        }
+    for (int k = now.steps - 1; k >= 0; k--) {
+        PyObject *result = now.results[k];
+        found->at = k;
+        if (result == value) {
+            found->kind = RESULT;
+            return 1;
+        }
+        found->kind = PART;
+        for (Py_ssize_t j = 0; PyTuple_Check(result) && j < PyTuple_GET_SIZE(result); j++)
+            if (PyTuple_GET_ITEM(result, j) == value) {
+                found->part = (int)j;
+                return 1;
+            }
+    }
+    return 0;
+}
+
+static int find_sources(PyObject *const *values, Py_ssize_t count, source *found) {
+    if (count > MOST_SOURCES)
+        return 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!find_source(values[i], found + i))
+            return 0;
+    return 1;
+}
+
+static void note_step(PyObject *function, int is_spread, PyObject *const *args, Py_ssize_t count,
+                      PyObject *result) {
+    now.failed = 1;
+    if (!result || now.steps == MOST_STEPS || !count)
+        return;
+    step *next = &now.step[now.steps];
+    *next = (step){.function = function, .op = args[0], .is_spread = is_spread};
+    if (is_spread) {
+        next->count = (int)count;
+        if (!find_sources(args, count, next->sources))
+            return;
+    } else {
+        PyObject *tensors = count > 1 ? args[1] : Py_None;
+        const int watches = count > 3 && PyObject_IsTrue(args[3]) != 0;
+        if (!PyTuple_CheckExact(tensors) || watches || count > 4)
+            return;
+        next->count = (int)PyTuple_GET_SIZE(tensors);
+        next->attrs = count > 2 ? args[2] : NULL;
+        if ((next->attrs && !is_constant(next->attrs)) ||
+            !find_sources(PySequence_Fast_ITEMS(tensors), next->count, next->sources))
+            return;
+    }
+    next->expected = is_constant(result) ? Py_NewRef(result) : NULL;
+    Py_XINCREF(next->attrs);
+    for (int i = 0; i < next->count; i++)
+        Py_XINCREF(next->sources[i].value);
+    now.results[now.steps++] = Py_NewRef(result);
+    now.writes += writes_into_result(result);
+    now.failed = 0;
+}
+
+/* Call a function that runs an op, and note it if this thread records. */
+PyObject *tg_noted(PyObject *function, int is_spread, PyObject *const *args, size_t flags) {
+    if (!is_recording())
+        return PyObject_Vectorcall(function, args, flags, NULL);
+    now.inside = 1;
+    PyObject *result = PyObject_Vectorcall(function, args, flags, NULL);
+    now.inside = 0;
+    note_step(function, is_spread, args, PyVectorcall_NARGS(flags), result);
+    return result;
+}
+
+int tg_begin_recording(const tg_signature *s) {
+    if (now.is_on)
+        return 0;
+    memset(&now, 0, sizeof now);
+    now.is_on = 1;
+    now.thread = PyThread_get_thread_ident();
+    now.signature = s;
+    now.events = events();
+    for (int i = 0; i < s->inputs; i++)
+        now.writes += writes_into(s->input[i]);
+    return 1;
+}
+
+static void release_step(step *s) {
+    Py_XDECREF(s->attrs);
+    Py_XDECREF(s->expected);
+    for (int i = 0; i < s->count; i++)
+        Py_XDECREF(s->sources[i].value);
+}
+
+static void release_route(route *r) {
+    if (!r || --r->users > 0)
+        return;
+    for (int k = 0; k < r->steps; k++)
+        release_step(&r->step[k]);
+    for (int i = 0; i < r->count; i++)
+        Py_XDECREF(r->returned[i].value);
+    free(r);
+}
+
+static route *recorded_route(PyObject *result) {
+    source returned[MOST_SOURCES];
+    int count = 1;
+    PyTypeObject *container = NULL;
+    for (int i = 0; i < now.signature->inputs; i++)
+        now.writes -= writes_into(now.signature->input[i]);
+    for (int k = 0; k < now.steps; k++)
+        now.writes -= writes_into_result(now.results[k]);
+    if (now.failed || now.writes || events() != now.events || is_constant(result))
+        return NULL;
+    if (!find_source(result, returned)) {
+        if (!PyTuple_CheckExact(result) && !PyList_CheckExact(result))
+            return NULL;
+        container = Py_TYPE(result);
+        count = (int)PySequence_Fast_GET_SIZE(result);
+        if (!find_sources(PySequence_Fast_ITEMS(result), count, returned))
+            return NULL;
+        for (int i = 0; i < count; i++)
+            if (returned[i].kind == CONSTANT) /* a number that was read from somewhere */
+                return NULL;
+    }
+    route *r = malloc(sizeof *r + (size_t)now.steps * sizeof(step));
+    if (!r)
+        return NULL;
+    r->users = 1;
+    r->steps = now.steps;
+    r->count = count;
+    r->container = container;
+    memcpy(r->step, now.step, (size_t)now.steps * sizeof(step));
+    memcpy(r->returned, returned, (size_t)count * sizeof(source));
+    for (int i = 0; i < count; i++)
+        Py_XINCREF(r->returned[i].value);
+    return r;
+}
+
+static place *find_place(tg_known_calls *known, const tg_signature *s, int makes) {
+    place *base = &known->places[s->hash % (PLACES / WAYS) * WAYS], *victim = NULL;
+    for (int w = 0; w < WAYS; w++) {
+        place *p = base + w;
+        if (p->bytes && p->hash == s->hash && p->length == s->length &&
+            memcmp(p->bytes, s->bytes, (size_t)s->length) == 0) {
+            p->stays = STAYS;
+            return p;
+        }
+        if (!victim || !p->bytes || (victim->bytes && p->stays < victim->stays))
+            victim = p;
+    }
+    if (!makes || (victim->bytes && --victim->stays >= 0))
+        return NULL;
+    unsigned char *bytes = malloc((size_t)s->length);
+    if (!bytes)
+        return NULL;
+    free(victim->bytes);
+    release_route(victim->route);
+    memcpy(bytes, s->bytes, (size_t)s->length);
+    *victim = (place){s->hash, s->length, SEEN, STAYS, bytes, NULL};
+    return NULL;
+}
+
+/* Keep what was recorded for the signature; `result` is what the Python part returned, or NULL. */
+void tg_end_recording(tg_known_calls *known, PyObject *result) {
+    place *p = find_place(known, now.signature, 0);
+    route *r = result && p ? recorded_route(result) : NULL;
+    if (p && p->state == SEEN) {
+        p->state = r ? KNOWN : NEVER;
+        p->route = r;
+    }
+    for (int k = 0; k < now.steps; k++) {
+        Py_DECREF(now.results[k]);
+        if (!r)
+            release_step(&now.step[k]);
+    }
+    now.is_on = 0;
+}
+
+/* ------------------------------------------------------------------ running */
+
+static PyObject *value_of(const source *from, PyObject *const *inputs, PyObject *const *results) {
+    switch (from->kind) {
+    case CONSTANT:
+        return from->value;
+    case INPUT:
+        return inputs[from->at];
+    case RESULT:
+        return results[from->at];
+    default:
+        return PyTuple_Check(results[from->at]) &&
+                       from->part < PyTuple_GET_SIZE(results[from->at])
+                   ? PyTuple_GET_ITEM(results[from->at], from->part)
+                   : NULL;
+    }
+}
+
+static PyObject *run_step(const step *s, PyObject *const *inputs, PyObject *const *results) {
+    PyObject *all[MOST_SOURCES + 2], **args = all + 1;
+    PyObject *tuple = s->is_spread ? NULL : PyTuple_New(s->count);
+    if (!s->is_spread && !tuple)
+        return NULL;
+    args[0] = s->op;
+    for (int i = 0; i < s->count; i++) {
+        PyObject *value = value_of(&s->sources[i], inputs, results);
+        if (!value) {
+            Py_XDECREF(tuple);
+            return PyErr_Format(PyExc_RuntimeError, "an op returned less than before");
+        }
+        if (s->is_spread)
+            args[i] = value;
+        else
+            PyTuple_SET_ITEM(tuple, i, Py_NewRef(value));
+    }
+    size_t count = (size_t)s->count;
+    if (!s->is_spread) {
+        args[1] = tuple;
+        args[2] = s->attrs;
+        count = s->attrs ? 3 : 2;
+    }
+    PyObject *result =
+        tg_noted(s->function, s->is_spread, args, count | PY_VECTORCALL_ARGUMENTS_OFFSET);
+    Py_XDECREF(tuple);
+    if (result && s->expected && result != s->expected &&
+        (Py_TYPE(result) != Py_TYPE(s->expected) ||
+         PyObject_RichCompareBool(result, s->expected, Py_EQ) != 1))
+        Py_CLEAR(result);
+    return result;
+}
+
+static PyObject *run_route(const route *r, PyObject *const *inputs) {
+    PyObject *results[MOST_STEPS], *made = NULL;
+    int k = 0;
+    while (k < r->steps && (results[k] = run_step(&r->step[k], inputs, results)))
+        k++;
+    if (k == r->steps && !r->container) {
+        made = Py_XNewRef(value_of(r->returned, inputs, results));
+    } else if (k == r->steps) {
+        const int in_list = r->container == &PyList_Type;
+        made = in_list ? PyList_New(r->count) : PyTuple_New(r->count);
+        for (int i = 0; made && i < r->count; i++) {
+            PyObject *value = value_of(&r->returned[i], inputs, results);
+            if (!value)
+                Py_CLEAR(made);
+            else if (in_list)
+                PyList_SET_ITEM(made, i, Py_NewRef(value));
+            else
+                PyTuple_SET_ITEM(made, i, Py_NewRef(value));
+        }
+    }
+    while (k > 0)
+        Py_DECREF(results[--k]);
+    return made;
+}
+
+/* The result of a call whose ops are known; NULL without an exception: the Python part takes it.
+   `*records` says that it should be recorded. */
+PyObject *tg_run_known(tg_known_calls **known, const tg_signature *s, int *records) {
+    *records = 0;
+    if (!*known && !(*known = calloc(1, sizeof **known)))
+        return NULL;
+    const place *p = find_place(*known, s, 1);
+    if (!p || p->state == NEVER)
+        return NULL;
+    if (p->state == SEEN) {
+        *records = !now.is_on;
+        return NULL;
+    }
+    route *r = p->route;
+    r->users++;
+    PyObject *result = run_route(r, s->input);
+    release_route(r);
+    if (!result && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear(); /* the Python part has the words for it */
+    return result;
+}
+
+void tg_release_known(tg_known_calls *known) {
+    for (int i = 0; known && i < PLACES; i++) {
+        free(known->places[i].bytes);
+        release_route(known->places[i].route);
+    }
+    free(known);
+}
+
+/* know_calls(STATE, TensorBase, dtypes, Unrepeated, Op): what signatures are read from. */
+PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 5 || !PyType_Check(args[1]) || !PyType_Check(args[4]) || !PyModule_Check(args[2]))
+        return PyErr_Format(PyExc_TypeError, "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op)");
+    dtype_type = PyObject_GetAttrString(args[2], "dtype");
+    default_name = PyUnicode_InternFromString("_default");
+    if (!dtype_type || !default_name)
+        return NULL;
+    dtypes = Py_NewRef(PyModule_GetDict(args[2]));
+    state = Py_NewRef(args[0]);
+    tensor_type = (PyTypeObject *)Py_NewRef(args[1]);
+    unrepeated = Py_NewRef(args[3]);
+    op_type = (PyTypeObject *)Py_NewRef(args[4]);
+    find_getter(&on_field, Py_TYPE(state));
+    find_getter(&elsewhere_field, Py_TYPE(state));
+    find_getter(&array_field, tensor_type);
+    find_getter(&special_field, tensor_type);
+    find_getter(&wants_field, tensor_type);
+    Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ Noted */
+
+typedef struct {
+    PyObject_HEAD vectorcallfunc vectorcall;
+    PyObject *function;
+    int is_spread;
+} noted;
+
+static PyObject *call_noted(PyObject *self, PyObject *const *args, size_t flags, PyObject *kwnames) {
+    const noted *n = (const noted *)self;
+    if (!now.is_on || kwnames) {
+        if (is_recording())
+            now.failed = 1;
+        return PyObject_Vectorcall(n->function, args, flags, kwnames);
+    }
+    return tg_noted(n->function, n->is_spread, args, flags);
+}
+
+static PyObject *new_noted(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *words[] = {"function", "spread", NULL};
+    PyObject *function;
+    int is_spread = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p", words, &function, &is_spread))
+        return NULL;
+    noted *n = (noted *)type->tp_alloc(type, 0);
+    if (!n)
+        return NULL;
+    n->vectorcall = call_noted;
+    n->function = Py_NewRef(function);
+    n->is_spread = is_spread;
+    return (PyObject *)n;
+}
+
+static void dealloc_noted(PyObject *self) {
+    Py_DECREF(((noted *)self)->function);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMemberDef noted_members[] = {
+    {"__wrapped__", T_OBJECT, offsetof(noted, function), READONLY, "the function"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject tg_noted_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tapegrad.kernels.cpu._kernels.Noted",
+    .tp_basicsize = sizeof(noted),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_doc = "A function that runs ops, whose calls are noted while a public function is recorded.",
+    .tp_new = new_noted,
+    .tp_dealloc = dealloc_noted,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(noted, vectorcall),
+    .tp_members = noted_members,
+};

@@ -1,0 +1,192 @@
+"""Remembered calls of public functions (c/runtime/call_steps.c) against their Python parts.
+
+What a function ran for a signature is run again without its Python part. Here the tensors of later
+calls hold other values, among them ones that checks refuse: results, gradients, layouts and errors
+are those of the Python part.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import table
+import tapegrad
+from tapegrad.core.late_bound import HOST_KERNELS
+from test_public_calls import has_values, outcome, runs_general
+
+pytestmark = pytest.mark.skipif(HOST_KERNELS.public_function is None, reason="no kernels in C")
+FILLS = {
+    "f": (float("nan"), 0.0, -1.0, 1e30, float("inf")),
+    "c": (complex("nan"), 0.0, -1.0),
+    "i": (-1, 0, 1, 7, 100),
+    "u": (0, 1, 7, 100),
+    "b": (True, False),
+}
+
+
+PACKED = ("gru", "lstm")  # lengths that are none leave their results unset
+
+
+def refill(name, tensors, turn):
+    """The same tensors with one other value everywhere; the last turn leaves them alone."""
+    for t in tensors:
+        kind = t._array.dtype.kind
+        fills = FILLS.get(kind, (0,))
+        if turn < 5 and t._array.flags.writeable and not (kind == "i" and name in PACKED):
+            t._array[...] = fills[turn % len(fills)]
+
+
+@pytest.mark.parametrize("name", [n for n in table.SAMPLED if has_values(n)])
+@pytest.mark.parametrize("form", ["function", "method"])
+def test_remembered_calls_do_what_the_python_part_does(name, form):
+    api = table.APIS[name]
+    function = (
+        table.find(tapegrad, api) if form == "function" else getattr(tapegrad.Tensor, name, 0)
+    )
+    if not isinstance(function, HOST_KERNELS.public_function):
+        return
+    for index in range(len(api.samples)):
+        for make in (table.plain, table.leaf):
+            for _ in range(2):  # seen, then recorded
+                args, kwargs, _ = table.draw(name, index, make)
+                outcome(function, args, kwargs)
+            for turn in range(6):
+                both = []
+                for each in (function, function.general):
+                    args, kwargs, tensors = table.draw(name, index, make)
+                    refill(name, tensors, turn)
+                    both.append(str(outcome(each, args, kwargs)))
+                assert both[0] == both[1], (index, turn)
+
+
+def graph(t):
+    """Names of the nodes behind a tensor, and what they keep."""
+    found, todo = [], [t.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is not None:
+            kept = [(n, str(getattr(node, n, None))) for n in dir(node) if n.startswith("_saved_")]
+            found.append((node.name(), kept))
+            todo.extend(edge for edge, _ in node.next_functions)
+    return found
+
+
+def test_graphs_are_those_of_the_python_part():
+    x = tapegrad.randn(2, 3, 4, requires_grad=True)
+    calls = (
+        lambda f: f(tapegrad.nn.functional.max_pool1d)(x, 2),
+        lambda f: f(tapegrad.hstack)([x, x]),
+        lambda f: f(tapegrad.fft.fftn)(x).abs(),
+        lambda f: f(tapegrad.movedim)(x, 0, -1),
+        lambda f: f(tapegrad.Tensor.unsqueeze)(x, 0),
+    )
+    for call in calls:
+        for _ in range(3):
+            found = call(lambda f: f)
+        assert graph(found) == graph(call(lambda f: f.general))
+
+
+def remembers(call, function):
+    for _ in range(2):
+        call()
+    return not runs_general(function, call) and call_runs_nothing(call)
+
+
+def call_runs_nothing(call):
+    """Whether no Python function with a parameter `input` runs: the Python part of one."""
+    import sys
+
+    found = []
+
+    def watch(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_name == "call" and "ops" in code.co_filename:
+            found.append(code)
+
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return not found
+
+
+def test_what_is_remembered():
+    x = tapegrad.randn(3, 4)
+    assert remembers(lambda: tapegrad.unsqueeze(x, 1), tapegrad.unsqueeze)
+    assert remembers(lambda: x.unsqueeze(dim=0), tapegrad.Tensor.unsqueeze)
+    tapegrad.unsqueeze(x, 1)
+    with tapegrad.no_grad():  # a mode is on: the Python part runs
+        assert not call_runs_nothing(lambda: tapegrad.unsqueeze(x, 1))
+
+
+def test_the_default_dtype_is_part_of_a_signature():
+    x = tapegrad.tensor([1, 2])
+    for _ in range(4):
+        assert tapegrad.nn.functional.softmax(x.float(), 0).dtype is tapegrad.float32
+        assert tapegrad.true_divide(x, 2).dtype is tapegrad.float32
+        assert tapegrad.special.zeta(x, 2).dtype is tapegrad.float32
+    tapegrad.set_default_dtype(tapegrad.float64)
+    try:
+        assert tapegrad.true_divide(x, 2).dtype is tapegrad.float64
+        assert tapegrad.special.zeta(x, 2).dtype is tapegrad.float64
+    finally:
+        tapegrad.set_default_dtype(tapegrad.float32)
+
+
+def test_draws_and_statistics_are_not_remembered():
+    x = tapegrad.ones(4, 3)
+    tapegrad.manual_seed(0)
+    drawn = [tapegrad.nn.functional.dropout(x, 0.5).tolist() for _ in range(6)]
+    assert len({str(d) for d in drawn}) > 3
+    mean, var = tapegrad.zeros(3), tapegrad.ones(3)
+    for _ in range(6):
+        tapegrad.nn.functional.batch_norm(x, mean, var, training=True, momentum=0.5)
+    np.testing.assert_allclose(mean.numpy(), np.full(3, 1 - 0.5**6), rtol=1e-6)
+
+
+def test_numbers_in_tensors_are_read_each_time():
+    x = tapegrad.randn(5)
+    for bound in (0.5, 0.25, 0.125, 0.0625, 0.03125):
+        found = tapegrad.clamp(x, max=tapegrad.tensor(bound))
+        np.testing.assert_array_equal(found.numpy(), np.minimum(x.numpy(), np.float32(bound)))
+
+
+def test_warnings_are_given_each_time():
+    x = tapegrad.randn(1, 1, 2, 2)
+    for _ in range(5):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            tapegrad.nn.functional.upsample(x, scale_factor=2)
+        assert len(given) == 1
+
+
+def test_tensors_given_twice_are_another_signature():
+    x, y = tapegrad.randn(2, 2), tapegrad.randn(2, 2)
+    for a, b in ((x, x), (x, y), (x, x), (y, x), (x, y), (y, y)) * 3:
+        np.testing.assert_array_equal(
+            tapegrad.hstack([a, b]).numpy(), np.hstack([a.numpy(), b.numpy()])
+        )
+
+
+def test_many_signatures():
+    for size in [*range(1, 300), *range(1, 300)]:
+        x = tapegrad.zeros(size, 2)
+        for _ in range(1 + size % 3):
+            assert tapegrad.unsqueeze(x, 0).shape == (1, size, 2)
+
+
+def test_transforms_and_subclasses_see_every_call():
+    x = tapegrad.randn(3, 4)
+    for _ in range(3):
+        tapegrad.flip(x, (0,))
+    mapped = tapegrad.func.vmap(lambda row: tapegrad.flip(row, (0,)))(x)
+    np.testing.assert_array_equal(mapped.numpy(), x.numpy()[:, ::-1])
+    _, tangent = tapegrad.func.jvp(lambda v: tapegrad.flip(v, (0,)), (x,), (x,))
+    np.testing.assert_array_equal(tangent.numpy(), x.numpy()[::-1])
+
+    class Own(tapegrad.Tensor):
+        pass
+
+    assert type(tapegrad.flip(x.as_subclass(Own), (0,))) is Own
