@@ -35,7 +35,7 @@ from ..ops.block.lazy_names import NAMES
 from ..ops.block.out_argument import write_outputs
 from ..ops.block.public import public
 from . import removed_names
-from .fast_path import with_fast_path
+from .fast_path import with_fast_path, with_memory
 from .old_forms import todays_form
 from .refusals import ANY_NUMBER, explain, no_tensor, positional_limit, refuse_kinds, wrong_kinds
 
@@ -512,6 +512,8 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
 
 # Methods that are called often, and look themselves whether they are called on a tensor.
 OWN_CHECK = {"permute", "reshape", "view"}
+# Those of them, and others, whose calls are worth remembering.
+REMEMBERED = {*OWN_CHECK, "expand", "norm", "stft", "repeat", "flip", "split", "tile"}
 
 
 def special_methods(module: Any) -> None:
@@ -519,7 +521,8 @@ def special_methods(module: Any) -> None:
     for name, method in getattr(module, "METHODS", {}).items():
         refuses = method.__module__ == removed_names.__name__  # whatever it is called on
         checks = name in OWN_CHECK or refuses
-        setattr(Places.cls, name, method if checks else of_tensors(method))
+        found = method if checks else of_tensors(method)
+        setattr(Places.cls, name, with_memory(found) if name in REMEMBERED else found)
     for name, getter in getattr(module, "PROPERTIES", {}).items():
         field = getter if isinstance(getter, property) else property(getter)
         setattr(Places.cls, name, refusing(name, field))

@@ -11,7 +11,7 @@ from ... import dtypes, errors
 from ...core.array_kind import host
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import DEVICE, is_device
-from ...core.dispatch import apply
+from ...ops.block import apply
 from ...core.lazy_conj import memory_behind, with_bits_of
 from ...core.modes import MODES
 from ...core.op import REGISTRY

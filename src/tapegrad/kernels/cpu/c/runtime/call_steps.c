@@ -35,6 +35,7 @@ typedef struct {
 typedef struct {
     PyObject *function, *op, *attrs;
     PyObject *expected; /* what a check that looks at elements has to say; NULL: it made tensors */
+    int is_open;   /* it had something that is not known: no other step may need it */
     int is_spread; /* function(*sources) instead of function(op, (*sources,), attrs) */
     int count;
     source sources[MOST_SOURCES];
@@ -117,6 +118,14 @@ static int add_word(tg_signature *s, char tag, uint64_t word) {
     return add(s, &tag, 1) && add(s, &word, 8);
 }
 
+static int add_layout(tg_signature *s, PyArrayObject *x) {
+    const int dims = PyArray_NDIM(x);
+    const int head[4] = {dims, PyArray_TYPE(x), PyArray_FLAGS(x), (int)PyArray_ITEMSIZE(x)};
+    return PyArray_ISBEHAVED_RO(x) && add(s, head, sizeof head) &&
+           add(s, PyArray_DIMS(x), sizeof(npy_intp) * dims) &&
+           add(s, PyArray_STRIDES(x), sizeof(npy_intp) * dims);
+}
+
 static int add_tensor(tg_signature *s, PyObject *t) {
     for (int i = 0; i < s->inputs; i++)
         if (s->input[i] == t)
@@ -128,12 +137,9 @@ static int add_tensor(tg_signature *s, PyObject *t) {
     if (!array) {
         PyErr_Clear();
     } else if (PyArray_CheckExact(array)) {
-        PyArrayObject *x = (PyArrayObject *)array;
-        const int dims = PyArray_NDIM(x);
-        const int head[4] = {dims, PyArray_TYPE(x), PyArray_FLAGS(x), is_off(&wants_field, t)};
-        is_one = PyArray_ISBEHAVED_RO(x) && add_word(s, 'T', (uint64_t)(uintptr_t)Py_TYPE(t)) &&
-                 add(s, head, sizeof head) && add(s, PyArray_DIMS(x), sizeof(npy_intp) * dims) &&
-                 add(s, PyArray_STRIDES(x), sizeof(npy_intp) * dims);
+        is_one = add_word(s, 'T', (uint64_t)(uintptr_t)Py_TYPE(t)) &&
+                 add_layout(s, (PyArrayObject *)array) &&
+                 add_word(s, 'g', (uint64_t)is_off(&wants_field, t));
     }
     Py_XDECREF(array);
     if (is_one)
@@ -175,7 +181,37 @@ static int add_value(tg_signature *s, PyObject *value, int depth) {
                 return 0;
         return 1;
     }
+    if (type == &PySlice_Type) {
+        const PySliceObject *slice = (const PySliceObject *)value;
+        return depth < 3 && add_word(s, ':', 0) && add_value(s, slice->start, 3) &&
+               add_value(s, slice->stop, 3) && add_value(s, slice->step, 3);
+    }
     return (PyObject *)type == dtype_type && add_word(s, 'd', (uint64_t)(uintptr_t)value);
+}
+
+static void finish(tg_signature *s) {
+    uint64_t hash = (uint64_t)s->length;
+    while (s->length % 8)
+        s->bytes[s->length++] = 0;
+    for (int i = 0; i < s->length; i += 8) {
+        uint64_t word;
+        memcpy(&word, s->bytes + i, 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    s->hash = hash;
+}
+
+/* The signature of what is computed from the layout of an array and from attributes. */
+int tg_sign_layout(tg_signature *s, PyObject *const *args, Py_ssize_t count) {
+    s->length = s->inputs = 0;
+    if (!state || !count || !PyArray_CheckExact(args[0]) || !add_layout(s, (PyArrayObject *)args[0]))
+        return 0;
+    for (Py_ssize_t i = 1; i < count; i++)
+        if (!add_value(s, args[i], 0))
+            return 0;
+    finish(s);
+    return s->inputs == 0;
 }
 
 /* The signature of a call; 0: it has none, or modes are on. */
@@ -193,16 +229,7 @@ int tg_sign(tg_signature *s, PyObject *const *args, Py_ssize_t count, PyObject *
     PyObject *set = PyDict_GetItemWithError(dtypes, default_name);
     if (!set || !add_word(s, 'd', (uint64_t)(uintptr_t)set))
         return 0;
-    uint64_t hash = (uint64_t)s->length;
-    while (s->length % 8)
-        s->bytes[s->length++] = 0;
-    for (int i = 0; i < s->length; i += 8) {
-        uint64_t word;
-        memcpy(&word, s->bytes + i, 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    s->hash = hash;
+    finish(s);
     return 1;
 }
 
@@ -308,25 +335,26 @@ static int find_sources(PyObject *const *values, Py_ssize_t count, source *found
 
 static void note_step(PyObject *function, int is_spread, PyObject *const *args, Py_ssize_t count,
                       PyObject *result) {
-    now.failed = 1;
-    if (!result || now.steps == MOST_STEPS || !count)
+    if (!result || now.steps == MOST_STEPS || !count) {
+        now.failed = 1;
         return;
+    }
     step *next = &now.step[now.steps];
-    *next = (step){.function = function, .op = args[0], .is_spread = is_spread};
-    if (is_spread) {
-        next->count = (int)count;
-        if (!find_sources(args, count, next->sources))
-            return;
-    } else {
-        PyObject *tensors = count > 1 ? args[1] : Py_None;
-        const int watches = count > 3 && PyObject_IsTrue(args[3]) != 0;
-        if (!PyTuple_CheckExact(tensors) || watches || count > 4)
-            return;
-        next->count = (int)PyTuple_GET_SIZE(tensors);
+    *next = (step){.function = function, .op = args[0], .is_spread = is_spread, .is_open = 1};
+    PyObject *const *sources = args;
+    Py_ssize_t given = count;
+    if (!is_spread) {
+        const int is_plain = count < 4 || (count == 4 && PyObject_IsTrue(args[3]) == 0);
+        const int has_tensors = count > 1 && PyTuple_CheckExact(args[1]);
+        sources = has_tensors ? PySequence_Fast_ITEMS(args[1]) : NULL;
+        given = is_plain && has_tensors && (count < 3 || is_constant(args[2]))
+                    ? PyTuple_GET_SIZE(args[1])
+                    : MOST_SOURCES + 1;
         next->attrs = count > 2 ? args[2] : NULL;
-        if ((next->attrs && !is_constant(next->attrs)) ||
-            !find_sources(PySequence_Fast_ITEMS(tensors), next->count, next->sources))
-            return;
+    }
+    if (find_sources(sources, given, next->sources)) {
+        next->count = (int)given;
+        next->is_open = 0;
     }
     next->expected = is_constant(result) ? Py_NewRef(result) : NULL;
     Py_XINCREF(next->attrs);
@@ -334,7 +362,6 @@ static void note_step(PyObject *function, int is_spread, PyObject *const *args, 
         Py_XINCREF(next->sources[i].value);
     now.results[now.steps++] = Py_NewRef(result);
     now.writes += writes_into_result(result);
-    now.failed = 0;
 }
 
 /* Call a function that runs an op, and note it if this thread records. */
@@ -378,9 +405,48 @@ static void release_route(route *r) {
     free(r);
 }
 
+/* Which steps are needed for what is returned, and all checks; 0: one of them is not known. */
+static int find_needed(const source *returned, int count, int *needed) {
+    for (int k = 0; k < now.steps; k++)
+        needed[k] = now.step[k].expected != NULL;
+    for (int i = 0; i < count; i++)
+        if (returned[i].kind >= RESULT)
+            needed[returned[i].at] = 1;
+    for (int k = now.steps - 1; k >= 0; k--) {
+        if (needed[k] && now.step[k].is_open)
+            return 0;
+        for (int i = 0; needed[k] && i < now.step[k].count; i++)
+            if (now.step[k].sources[i].kind >= RESULT)
+                needed[now.step[k].sources[i].at] = 1;
+    }
+    return 1;
+}
+
+/* Leave out the steps that are not needed: `returned` and the sources count the others. */
+static void drop_unneeded(source *returned, int count, const int *needed) {
+    int place[MOST_STEPS], kept = 0;
+    for (int k = 0; k < now.steps; k++) {
+        place[k] = kept;
+        if (!needed[k]) {
+            release_step(&now.step[k]);
+            Py_DECREF(now.results[k]);
+            continue;
+        }
+        for (int i = 0; i < now.step[k].count; i++)
+            if (now.step[k].sources[i].kind >= RESULT)
+                now.step[k].sources[i].at = place[now.step[k].sources[i].at];
+        now.results[kept] = now.results[k];
+        now.step[kept++] = now.step[k];
+    }
+    for (int i = 0; i < count; i++)
+        if (returned[i].kind >= RESULT)
+            returned[i].at = place[returned[i].at];
+    now.steps = kept;
+}
+
 static route *recorded_route(PyObject *result) {
     source returned[MOST_SOURCES];
-    int count = 1;
+    int count = 1, needed[MOST_STEPS];
     PyTypeObject *container = NULL;
     for (int i = 0; i < now.signature->inputs; i++)
         now.writes -= writes_into(now.signature->input[i]);
@@ -399,6 +465,9 @@ static route *recorded_route(PyObject *result) {
             if (returned[i].kind == CONSTANT) /* a number that was read from somewhere */
                 return NULL;
     }
+    if (!find_needed(returned, count, needed))
+        return NULL;
+    drop_unneeded(returned, count, needed);
     route *r = malloc(sizeof *r + (size_t)now.steps * sizeof(step));
     if (!r)
         return NULL;

@@ -101,7 +101,7 @@ PyMODINIT_FUNC PyInit__kernels(void) {
     import_array();
     if (tg_ready_elementwise() < 0 || tg_ready_memory() < 0 || tg_ready_tape() < 0 ||
         PyType_Ready(&tg_lender_type) < 0 || PyType_Ready(&tg_watch_type) < 0 ||
-        PyType_Ready(&tg_noted_type) < 0 ||
+        PyType_Ready(&tg_noted_type) < 0 || PyType_Ready(&tg_known_views_type) < 0 ||
         tg_ready_public_call() < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
@@ -124,6 +124,7 @@ PyMODINIT_FUNC PyInit__kernels(void) {
         PyModule_AddObjectRef(module, "Gradients", (PyObject *)&tg_gradients_type) < 0 ||
         PyModule_AddObjectRef(module, "Lender", (PyObject *)&tg_lender_type) < 0 ||
         PyModule_AddObjectRef(module, "PublicFunction", (PyObject *)&tg_public_function_type) < 0 ||
+        PyModule_AddObjectRef(module, "KnownViews", (PyObject *)&tg_known_views_type) < 0 ||
         PyModule_AddObjectRef(module, "Noted", (PyObject *)&tg_noted_type) < 0 ||
         PyModule_AddObjectRef(module, "CallWatch", (PyObject *)&tg_watch_type) < 0) {
         Py_DECREF(module);

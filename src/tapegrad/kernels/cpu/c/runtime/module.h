@@ -75,12 +75,16 @@ typedef struct {
 typedef struct tg_known_calls tg_known_calls;
 extern PyTypeObject tg_noted_type;
 int tg_sign(tg_signature *s, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
+int tg_sign_layout(tg_signature *s, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_run_known(tg_known_calls **known, const tg_signature *s, int *records);
 int tg_begin_recording(const tg_signature *s);
 void tg_end_recording(tg_known_calls *known, PyObject *result);
 PyObject *tg_noted(PyObject *function, int is_spread, PyObject *const *args, size_t flags);
 void tg_release_known(tg_known_calls *known);
 PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count);
+
+/* known_views.c */
+extern PyTypeObject tg_known_views_type;
 
 /* public_call.c */
 extern PyTypeObject tg_public_function_type;

@@ -12,6 +12,8 @@
 
 #define MOST 12 /* arguments of a call that is forwarded from here, with those that are added */
 
+#define GIVES_UP 2000 /* calls in a row that were no remembered ones: none will be */
+
 /* The check that an argument needs: nothing, that it is a flag, or a whole number. */
 enum { PLAIN = 0, FLAG = 1, WHOLE = 2, NOT_HERE = 3 };
 
@@ -29,7 +31,8 @@ typedef struct {
     PyObject *weak;
     int in_tuple; /* the arguments are passed as one tuple */
     int least;    /* how many arguments there must be by position */
-    int remembers; /* the Python part reads no values: call_steps.c */
+    int remembers; /* calls are remembered: call_steps.c */
+    int misses;    /* calls since one was */
     tg_known_calls *known;
 } public_function;
 
@@ -158,8 +161,12 @@ static PyObject *called(PyObject *self, PyObject *const *args, size_t flags, PyO
     int records = 0;
     if (f->remembers && !PyList_GET_SIZE(f->watched) && tg_sign(&signature, args, count, kwnames)) {
         PyObject *result = tg_run_known(&f->known, &signature, &records);
-        if (result || PyErr_Occurred())
+        if (result || PyErr_Occurred()) {
+            f->misses = 0;
             return result;
+        }
+        if (++f->misses == GIVES_UP)
+            f->remembers = 0;
     }
     const int is_one = count + named + 2 <= MOST ? is_short(f, args, count, kwnames) : 0;
     if (is_one < 0)
