@@ -5,6 +5,7 @@ calls hold other values, among them ones that checks refuse: results, gradients,
 are those of the Python part.
 """
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import table
 import tapegrad
 from tapegrad.core.late_bound import HOST_KERNELS
+from tapegrad.core.op import REGISTRY
 from test_public_calls import has_values, outcome, runs_general
 
 pytestmark = pytest.mark.skipif(HOST_KERNELS.public_function is None, reason="no kernels in C")
@@ -38,12 +40,13 @@ def refill(name, tensors, turn):
 
 
 @pytest.mark.parametrize("name", [n for n in table.SAMPLED if has_values(n)])
-@pytest.mark.parametrize("form", ["function", "method"])
+@pytest.mark.parametrize("form", ["function", "method", "in place"])
 def test_remembered_calls_do_what_the_python_part_does(name, form):
     api = table.APIS[name]
-    function = (
-        table.find(tapegrad, api) if form == "function" else getattr(tapegrad.Tensor, name, 0)
-    )
+    if form == "function":
+        function = table.find(tapegrad, api)
+    else:
+        function = getattr(tapegrad.Tensor, name + "_" * (form == "in place"), None)
     if not isinstance(function, HOST_KERNELS.public_function):
         return
     for index in range(len(api.samples)):
@@ -85,6 +88,40 @@ def test_graphs_are_those_of_the_python_part():
         for _ in range(3):
             found = call(lambda f: f)
         assert graph(found) == graph(call(lambda f: f.general))
+
+
+VIEWS = [op for op in REGISTRY.values() if hasattr(op.kernel, "__wrapped__") and op.view]
+
+
+def look(arrays):
+    arrays = arrays if isinstance(arrays, (tuple, list)) else (arrays,)
+    return [
+        (a.shape, a.strides, a.dtype, a.flags.writeable, a.tobytes(), a.__array_interface__["data"])
+        for a in arrays
+    ]
+
+
+@pytest.mark.parametrize("name", [n for n in table.PURE if ".shape." in table.APIS[n].home])
+def test_views_lie_where_the_formula_says(name):
+    for index in range(len(table.APIS[name].samples)):
+        args, kwargs, _ = table.draw(name, index, table.plain)
+        with table.watched() as runs, contextlib.suppress(RuntimeError, TypeError, ValueError):
+            table.call(name, args, kwargs)
+        for ran in runs:
+            if ran.op in VIEWS and type(ran.inputs[0]) is np.ndarray:
+                x, formula = ran.inputs[0], ran.op.kernel.__wrapped__
+                for each in (x, x, x.view(), x.copy("K"), x[:0] if x.ndim else x):
+                    try:
+                        wanted = look(formula(each, *ran.attrs))
+                    except (ValueError, IndexError, RuntimeError, TypeError, AttributeError):
+                        continue
+                    for _ in range(2):
+                        assert look(ran.op.kernel(each, *ran.attrs)) == wanted
+                locked = x.view()
+                locked.flags.writeable = False
+                made = ran.op.kernel(locked, *ran.attrs)
+                for each in made if isinstance(made, tuple) else (made,):
+                    assert not (each.size and each.flags.writeable)
 
 
 def remembers(call, function):

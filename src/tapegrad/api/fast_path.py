@@ -19,8 +19,10 @@ from ..ops.block.definition import Api, apply_one
 LOOK_FLAG, LOOK_WHOLE = 1, 2  # what c/runtime/public_call.c looks at in an argument
 MOST_FORWARDED = 9  # positional arguments that it takes
 
+NOTED_WRITE: Any = None
 if KERNELS is not None:
     KERNELS.know_calls(STATE, TensorBase, dtypes, Unrepeated, Op)
+    NOTED_WRITE = KERNELS.Noted(write)
 
 
 def with_fast_path(
@@ -73,6 +75,7 @@ def with_fast_path(
         in_tuple=writes and alone is not None,
         least=least,
         remembers=not api.name.endswith("_"),
+        noted_run=NOTED_WRITE if writes and alone is None else None,
     )
 
 
@@ -99,4 +102,5 @@ def with_memory(method: Any) -> Any:
         in_tuple=False,
         least=1,
         remembers=True,
+        noted_run=None,
     )

@@ -512,8 +512,6 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
 
 # Methods that are called often, and look themselves whether they are called on a tensor.
 OWN_CHECK = {"permute", "reshape", "view"}
-# Those of them, and others, whose calls are worth remembering.
-REMEMBERED = {*OWN_CHECK, "expand", "norm", "stft", "repeat", "flip", "split", "tile"}
 
 
 def special_methods(module: Any) -> None:
@@ -521,8 +519,9 @@ def special_methods(module: Any) -> None:
     for name, method in getattr(module, "METHODS", {}).items():
         refuses = method.__module__ == removed_names.__name__  # whatever it is called on
         checks = name in OWN_CHECK or refuses
-        found = method if checks else of_tensors(method)
-        setattr(Places.cls, name, with_memory(found) if name in REMEMBERED else found)
+        if name in OWN_CHECK:
+            method = with_memory(method)
+        setattr(Places.cls, name, method if checks else of_tensors(method))
     for name, getter in getattr(module, "PROPERTIES", {}).items():
         field = getter if isinstance(getter, property) else property(getter)
         setattr(Places.cls, name, refusing(name, field))

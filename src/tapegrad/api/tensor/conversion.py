@@ -11,7 +11,6 @@ from ... import dtypes, errors
 from ...core.array_kind import host
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import DEVICE, is_device
-from ...ops.block import apply
 from ...core.lazy_conj import memory_behind, with_bits_of
 from ...core.modes import MODES
 from ...core.op import REGISTRY
@@ -23,6 +22,7 @@ from ...core.transforms.looping import explained
 from ...core.warned import warn_once
 from ...device import CPU, channels_last, channels_last_3d, memory_format, preserve_format
 from ...device import device as device_type
+from ...ops.block import apply
 from ...ops.block.definition import api
 from ...ops.creation import legacy_constructors as legacy
 from ...ops.creation.arguments import PYTHON_DTYPES, checked_device, no_cuda

@@ -240,10 +240,17 @@ typedef struct {
     int is_on, failed, inside, steps;
     const tg_signature *signature;
     PyObject *results[MOST_STEPS]; /* owned */
+    PyObject *writer;              /* of an in-place function: what writes */
     long writes;                   /* into the arguments before, and into results when made */
     step step[MOST_STEPS];
     long events;
 } recording;
+
+typedef struct {
+    PyObject_HEAD vectorcallfunc vectorcall;
+    PyObject *function;
+    int is_spread;
+} noted;
 
 static recording now;
 
@@ -375,13 +382,14 @@ PyObject *tg_noted(PyObject *function, int is_spread, PyObject *const *args, siz
     return result;
 }
 
-int tg_begin_recording(const tg_signature *s) {
+int tg_begin_recording(const tg_signature *s, PyObject *writer) {
     if (now.is_on)
         return 0;
     memset(&now, 0, sizeof now);
     now.is_on = 1;
     now.thread = PyThread_get_thread_ident();
     now.signature = s;
+    now.writer = writer ? ((noted *)writer)->function : NULL;
     now.events = events();
     for (int i = 0; i < s->inputs; i++)
         now.writes += writes_into(s->input[i]);
@@ -408,7 +416,7 @@ static void release_route(route *r) {
 /* Which steps are needed for what is returned, and all checks; 0: one of them is not known. */
 static int find_needed(const source *returned, int count, int *needed) {
     for (int k = 0; k < now.steps; k++)
-        needed[k] = now.step[k].expected != NULL;
+        needed[k] = now.step[k].expected != NULL || now.writer;
     for (int i = 0; i < count; i++)
         if (returned[i].kind >= RESULT)
             needed[returned[i].at] = 1;
@@ -452,7 +460,14 @@ static route *recorded_route(PyObject *result) {
         now.writes -= writes_into(now.signature->input[i]);
     for (int k = 0; k < now.steps; k++)
         now.writes -= writes_into_result(now.results[k]);
-    if (now.failed || now.writes || events() != now.events || is_constant(result))
+    /* An in-place function is checks, and one write into its tensor, which it returns. */
+    const int last = now.steps - 1;
+    int is_write = now.writer && now.steps && now.step[last].function == now.writer &&
+                   now.results[last] == result && now.signature->inputs &&
+                   now.signature->input[0] == result;
+    for (int k = 0; k < last; k++)
+        is_write = is_write && now.step[k].expected;
+    if (now.failed || (now.writes && !is_write) || (now.writer && !is_write) || events() != now.events || is_constant(result))
         return NULL;
     if (!find_source(result, returned)) {
         if (!PyTuple_CheckExact(result) && !PyList_CheckExact(result))
@@ -506,8 +521,13 @@ static place *find_place(tg_known_calls *known, const tg_signature *s, int makes
     return NULL;
 }
 
-/* Keep what was recorded for the signature; `result` is what the Python part returned, or NULL. */
-void tg_end_recording(tg_known_calls *known, PyObject *result) {
+/* Keep what was recorded for the signature; `result` is what the Python part returned, or NULL.
+   Whether the Python part may run again: it neither warned nor changed anything. */
+int tg_end_recording(tg_known_calls *known, PyObject *result) {
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    const int is_silent = events() == now.events;
+    PyErr_Restore(type, error, trace);
     place *p = find_place(known, now.signature, 0);
     route *r = result && p ? recorded_route(result) : NULL;
     if (p && p->state == SEEN) {
@@ -520,6 +540,7 @@ void tg_end_recording(tg_known_calls *known, PyObject *result) {
             release_step(&now.step[k]);
     }
     now.is_on = 0;
+    return is_silent;
 }
 
 /* ------------------------------------------------------------------ running */
@@ -651,12 +672,6 @@ PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count)
 }
 
 /* ------------------------------------------------------------------ Noted */
-
-typedef struct {
-    PyObject_HEAD vectorcallfunc vectorcall;
-    PyObject *function;
-    int is_spread;
-} noted;
 
 static PyObject *call_noted(PyObject *self, PyObject *const *args, size_t flags, PyObject *kwnames) {
     const noted *n = (const noted *)self;

@@ -22,6 +22,7 @@ typedef struct {
     PyObject *general, *failed, *call;
     PyObject *first;     /* put in front of the arguments: the op; NULL: nothing */
     PyObject *run;       /* passed as `run=`; NULL: nothing */
+    PyObject *noted_run; /* likewise while the call is recorded */
     PyObject *watched;   /* a list: while it has entries, somebody may want to be asked */
     PyObject *state;     /* its attributes of these names must be false */
     PyObject *switches;  /* a tuple */
@@ -70,7 +71,7 @@ static int is_short(const public_function *f, PyObject *const *args, Py_ssize_t 
     if (f->kind && (!count || !PyObject_TypeCheck(args[0], (PyTypeObject *)f->kind)))
         return 0;
     if (kwnames) {
-        if (f->run || f->in_tuple)
+        if (f->in_tuple)
             return 0;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); i++) {
             PyObject *found = PyDict_GetItemWithError(f->names, PyTuple_GET_ITEM(kwnames, i));
@@ -92,7 +93,7 @@ static int is_short(const public_function *f, PyObject *const *args, Py_ssize_t 
 
 /* `call` with what is added to the arguments. */
 static PyObject *forward(const public_function *f, PyObject *const *args, Py_ssize_t count,
-                         PyObject *kwnames) {
+                         PyObject *kwnames, PyObject *run) {
     if (!f->first && !f->run)
         return PyObject_Vectorcall(f->call, args, (size_t)count, kwnames);
     PyObject *all[MOST + 1], **given = all + 1;
@@ -117,12 +118,17 @@ static PyObject *forward(const public_function *f, PyObject *const *args, Py_ssi
     Py_ssize_t by_position = n - named;
     if (f->first && !named)
         return tg_noted(f->call, 1, given, (size_t)n | PY_VECTORCALL_ARGUMENTS_OFFSET);
-    if (f->run) {
-        given[n] = f->run;
-        kwnames = run_name; /* a tuple of that one; there are no other keywords: is_short */
+    PyObject *names = Py_XNewRef(kwnames);
+    if (run) {
+        given[n] = run;
+        Py_XSETREF(names, named ? PySequence_Concat(kwnames, run_name) : Py_NewRef(run_name));
+        if (!names)
+            return NULL;
     }
-    return PyObject_Vectorcall(f->call, given,
-                               (size_t)by_position | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
+    PyObject *result = PyObject_Vectorcall(
+        f->call, given, (size_t)by_position | PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+    Py_XDECREF(names);
+    return result;
 }
 
 /* failed(error, args, kwargs) for an Exception of `call`; others leave as they are. */
@@ -173,10 +179,17 @@ static PyObject *called(PyObject *self, PyObject *const *args, size_t flags, PyO
         return NULL;
     if (!is_one)
         return PyObject_Vectorcall(f->general, args, flags, kwnames);
-    records = records && tg_begin_recording(&signature);
-    PyObject *result = forward(f, args, count, named ? kwnames : NULL);
-    if (records)
-        tg_end_recording(f->known, result);
+    records = records && tg_begin_recording(&signature, f->noted_run);
+    PyObject *result =
+        forward(f, args, count, named ? kwnames : NULL, records ? f->noted_run : f->run);
+    if (records) {
+        const int is_silent = tg_end_recording(f->known, result);
+        if (!result && f->run && is_silent && PyErr_ExceptionMatches(PyExc_Exception)) {
+            /* Errors name the function by what it runs. */
+            PyErr_Clear();
+            return PyObject_Vectorcall(f->general, args, flags, kwnames);
+        }
+    }
     return result ? result : explain(f, args, count, kwnames);
 }
 
@@ -214,14 +227,14 @@ static PyObject *or_null(PyObject *value) {
 static PyObject *new_function(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *words[] = {"general", "failed",   "call", "first", "run",       "watched",
                             "state",   "switches", "kind", "names", "positions", "in_tuple",
-                            "least",   "remembers", NULL};
+                            "least",   "remembers", "noted_run", NULL};
     PyObject *general, *failed, *call, *first, *run, *watched, *state, *switches, *kind, *names,
-        *positions;
+        *positions, *noted_run;
     int in_tuple, least, remembers;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOO!OO!OO!Spip", words, &general, &failed,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOO!OO!OO!SpipO", words, &general, &failed,
                                      &call, &first, &run, &PyList_Type, &watched, &state,
                                      &PyTuple_Type, &switches, &kind, &PyDict_Type, &names,
-                                     &positions, &in_tuple, &least, &remembers))
+                                     &positions, &in_tuple, &least, &remembers, &noted_run))
         return NULL;
     public_function *f = (public_function *)type->tp_alloc(type, 0);
     if (!f)
@@ -232,6 +245,7 @@ static PyObject *new_function(PyTypeObject *type, PyObject *args, PyObject *kwar
     f->call = Py_NewRef(call);
     f->first = or_null(first);
     f->run = or_null(run);
+    f->noted_run = or_null(noted_run);
     f->watched = Py_NewRef(watched);
     f->state = Py_NewRef(state);
     f->switches = Py_NewRef(switches);
@@ -240,7 +254,8 @@ static PyObject *new_function(PyTypeObject *type, PyObject *args, PyObject *kwar
     f->positions = Py_NewRef(positions);
     f->in_tuple = in_tuple;
     f->least = least;
-    f->remembers = remembers && !f->first && !f->run;
+    f->remembers = remembers && !f->first && (!f->run || f->noted_run) &&
+                   (!f->noted_run || Py_IS_TYPE(noted_run, &tg_noted_type));
     return (PyObject *)f;
 }
 
@@ -266,6 +281,7 @@ static void release(PyObject *self) {
     Py_XDECREF(f->call);
     Py_XDECREF(f->first);
     Py_XDECREF(f->run);
+    Py_XDECREF(f->noted_run);
     Py_XDECREF(f->watched);
     Py_XDECREF(f->state);
     Py_XDECREF(f->switches);
