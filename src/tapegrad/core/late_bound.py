@@ -118,6 +118,8 @@ class HostKernels:
     is_fresh: Any = None  # (array, array): the first is no view, writable, of the other's dtype
     lies_as: Any = None  # (array, array): both in C order with the same strides, the first writable
     strided: Any = None  # (array, shape, strides, offset): a view; None: not for it
+    has_tape: Any = None  # (): whether kernels are being recorded for a replay
+    elementwise_along: Any = None  # kernels/cpu/directions.py: (op, place, args, first, second)
     product: Any = None  # (matrix, matrix, summand); None: not for it
     as_single: Any = None  # (array of half precision, in C order): as float32
     as_half: Any = None  # (float32 array in C order, half dtype): rounded

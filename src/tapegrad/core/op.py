@@ -110,6 +110,7 @@ class Facts:
     elementwise: bool = False
     ordered: bool = False  # lies in memory as elementwise results do, though it is not elementwise
     ordered_by: int = 0  # the tensor whose order in memory an elementwise result has first
+    row_by_row: str = ""  # the matrix of which each row alone makes the same row of the result
     broadcasts: bool = False  # gradients may have to be summed back to the inputs' shapes
     linear: bool = False  # in each tensor argument: the forward-mode rule follows
     wirtinger: bool = False  # the rules spell out complex conjugation themselves

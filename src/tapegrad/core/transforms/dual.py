@@ -329,7 +329,7 @@ def after_write(target: Any, value: Any) -> None:
     own = dual_of(target)
     while own is not None:
         if own.level not in levels:
-            own.tangent.zero_()
+            unborrowed(target, own.level, own.tangent).zero_()
         own = alive(own.below)
 
 
@@ -342,7 +342,18 @@ def store(target: Any, level: Level, tangent: Any) -> None:
     wanted = grounded(tangent)[1]
     if not set(wanted) <= set(grounded(own)[1]):
         own = batch_tangent(target, level, wanted)
-    own.copy_(tangent)
+    unborrowed(target, level, own).copy_(tangent)
+
+
+def unborrowed(target: Any, level: Level, own: Any) -> Any:
+    """The tangent of a tensor that is about to be written, after a copy if others have it too."""
+    view = target._view_of
+    owner = target if view is None else view.base
+    found = at_level(dual_of(owner), level)
+    if found is None or "_borrowed" not in found.tangent.__dict__:
+        return own
+    attach(owner, found.tangent.clone(), level)
+    return tangent_of(target, level)
 
 
 def begin(target: Any, level: Level, tangent: Any) -> None:
@@ -432,5 +443,8 @@ def transform(target: Any, op: Op, attrs: Any) -> None:
     """Apply a view op to the tangents of a tensor that became a view of itself."""
     found = dual_of(target)
     while found is not None:
-        found.tangent = apply(op, (found.tangent,), attrs)
+        tangent = unborrowed(target, found.level, found.tangent)
+        found = at_level(dual_of(target), found.level)
+        assert found is not None
+        found.tangent = apply(op, (tangent,), attrs)
         found = alive(found.below)

@@ -20,12 +20,15 @@ from __future__ import annotations
 from math import comb
 from typing import Any
 
-from ..base import INTERPRETED, TensorBase
-from ..dispatch import apply
+import numpy as np
+
+from ..base import INTERPRETED, ORDINARY, STATE, TensorBase, wrap
+from ..dispatch import apply, is_unrecorded
+from ..late_bound import HOST_KERNELS, TENSOR
 from ..op import Op
 from ..record import FLOATS
 from ..rule_functions import RECORDED
-from .batched import batch_of, grounded, is_batched, lift, mirrored
+from .batched import batch_of, batched, grounded, is_batched, lift, mirrored
 from .dual import (
     Dual,
     alive,
@@ -55,6 +58,7 @@ class Expansion:
         self.order = len(levels)
         self.paths = paths  # the batch over which second derivatives are summed, if collapsed
         self.weights = weights  # of the paths in that sum; None: all are 1
+        self.by_kernels = paths is not None and weights is None
         for level in levels:
             level.expansion = self
 
@@ -100,6 +104,10 @@ def push(op: Op, tensors: Any, attrs: Any, watch: Any, expansion: Expansion) -> 
     """Run an op on the values, and give its results their derivatives."""
     order = expansion.order
     levels = expansion.levels
+    if expansion.by_kernels and order == 2:
+        made = directly(op, tensors, attrs, watch, expansion)
+        if made is not None:
+            return made
     paths = [
         expansion.derivatives(t, order) if isinstance(t, TensorBase) else [None] * order
         for t in tensors
@@ -119,7 +127,7 @@ def push(op: Op, tensors: Any, attrs: Any, watch: Any, expansion: Expansion) -> 
             if derivative is None or i in op.plain_outs or out._array.dtype.kind not in FLOATS:
                 continue
             if not (op.view or op.multi_view):
-                derivative = unshared(derivative, given)
+                derivative = lent(op, tensors, derivative, given, expansion)
             attach(out, fitted(derivative, out), level, source_of(out, level))
         remember_tangents(outs, given, level)
     return result
@@ -220,7 +228,45 @@ def first_order(op: Op, tensors: Any, tangents: Any, outs: Any, attrs: Any) -> t
 
 
 def linear(op: Op, tensors: Any, paths: list[Path], outs: Any, attrs: Any, k: int) -> Any:
-    return first_order(op, tensors, [path[k] for path in paths], outs, attrs)
+    tangents = [path[k] for path in paths]
+    if k == 0 and op.row_by_row:
+        made = of_one_row(op, tensors, tangents, outs, attrs)
+        if made is not None:
+            return made
+    return first_order(op, tensors, tangents, outs, attrs)
+
+
+def of_one_row(op: Op, tensors: Any, tangents: list[Any], outs: Any, attrs: Any) -> Any:
+    """`first_order` where all rows of a tangent are one row in memory; None: they are not.
+
+    The directions of a Laplacian are such at first, at all points of an outer `vmap`.
+    """
+    place = op.tensors.index(op.row_by_row)
+    tangent = tangents[place]
+    if not is_batched(tangent) or any([t is not None for t in tangents if t is not tangent]):
+        return None
+    batch = batch_of(tangent)
+    physical = batch.physical
+    array = physical._array
+    if type(array) is not np.ndarray or array.ndim != 3 or array.shape[1] < 2 or array.strides[1]:
+        return None
+    one = RECORDED.unsqueeze(RECORDED.select(physical, 1, 0), 1)
+    moved = [batched(one, batch.level) if t is tangent else t for t in tangents]
+    (made,) = first_order(op, tensors, moved, outs, attrs)
+    found = batch_of(made).physical
+    shape = (array.shape[0], *outs[0]._array.shape)
+    return (batched(RECORDED.expand(found, shape), batch.level),)
+
+
+def lent(op: Op, tensors: Any, derivative: Any, given: list[Any], expansion: Expansion) -> Any:
+    """`unshared`; in a collapsed expansion two tensors may have one derivative until a write."""
+    if expansion.paths is not None:
+        for t, own in zip(tensors, given, strict=True):
+            if own is derivative and isinstance(t, TensorBase) and t._view_of is None:
+                if not is_batched(t):
+                    derivative.__dict__["_borrowed"] = True
+                    return derivative
+    return unshared(derivative, given)
 
 
 def product(
@@ -406,3 +452,97 @@ def slope_and_bend(
         return None, None
     bend = derivative(made, 1, expansion.levels, 1)
     return derivative(made, 0, expansion.levels, 1) if slope is None else slope, bend
+
+
+# ---------------------------------------------------------------------- by kernels
+
+Parts = tuple[Any, Any, Any, Any]  # an array of y', y and y'', and the three tensors that it holds
+
+
+def directly(op: Op, tensors: Any, attrs: Any, watch: Any, expansion: Expansion) -> Any:
+    """`push` of a collapsed expansion on arrays, where one tensor moves; None: not for kernels.
+
+    Nothing is recorded, and the results of an op lie in one array: a product after it is one
+    product. The first Laplacian of benchmarks/derivatives.py takes 0.6 of the time.
+    """
+    if watch or not op.single or op.view or not op.differentiable or STATE.timing or STATE.anomaly:
+        return None
+    if STATE.modes_on and not is_unrecorded(STATE.modes_on):
+        return None
+    if not (op.elementwise or op.row_by_row) or HOST_KERNELS.elementwise_along is None:
+        return None
+    place = -1
+    args: list[Any] = []
+    for i, t in enumerate(tensors):
+        if isinstance(t, TensorBase):
+            if t._wants_grad or type(t) is not TENSOR.cls:
+                return None
+            if t._special != ORDINARY:
+                if place >= 0:
+                    return None
+                place = i
+            args.append(t._array)
+        elif type(t) is int or type(t) is float:
+            args.append(t)
+        else:
+            return None
+    if place < 0:
+        return None
+    x = tensors[place]
+    first, second = expansion.derivatives(x, 2)
+    if not carries_only(x, first, second, expansion):
+        return None
+    if op.elementwise:
+        if op.joint or op.rules[place] is None or not alike(args):
+            return None
+        physical = batch_of(first).physical._array
+        following = None if second is None else second._array
+        if HOST_KERNELS.has_tape():
+            return None
+        made = HOST_KERNELS.elementwise_along(op, place, (*args, *attrs), physical, following)
+        return None if made is None else carried(made, expansion)
+    if not op.multilinear or op.tensors[place] != op.row_by_row:
+        return None
+    found = first.__dict__.get("_parts")
+    if found is None or found[1] is not x._array or found[2] is not second:
+        return None
+    whole = found[0]
+    rows = (whole.shape[0] * whole.shape[1], whole.shape[2])
+    args[place] = whole.reshape(rows)
+    made = op.kernel(*args, *attrs)
+    return carried(made.reshape(*whole.shape[:2], made.shape[1]), expansion)
+
+
+def carries_only(x: Any, first: Any, second: Any, expansion: Expansion) -> bool:
+    """Whether a tensor is an array with derivatives of an expansion, which are arrays."""
+    found = dual_of(x)
+    while found is not None:
+        if found.level.expansion is not expansion:
+            return False
+        found = alive(found.below)
+    if first is None or not is_batched(first) or batch_of(first).level is not expansion.paths:
+        return False
+    physical = batch_of(first).physical
+    if second is not None and (second._special != ORDINARY or second._wants_grad):
+        return False
+    return physical._special == ORDINARY and not physical._wants_grad
+
+
+def alike(args: list[Any]) -> bool:
+    """Whether all arrays are of one dtype."""
+    dtypes = {a.dtype for a in args if type(a) is np.ndarray}
+    return len(dtypes) == 1
+
+
+def carried(made: Any, expansion: Expansion) -> Any:
+    """The tensor of a value with its derivatives, from an array of all: y', y and y''."""
+    count = made.shape[0] - 2
+    shape, step = made.shape[1:], made.nbytes // made.shape[0]
+    memory = memoryview(made)  # the value has memory of its own for as_strided and storages
+    value = wrap(np.ndarray(shape, made.dtype, memory, count * step))
+    first = batched(wrap(made[:count]), expansion.paths)  # type: ignore[arg-type]
+    second = wrap(np.ndarray(shape, made.dtype, memory, (count + 1) * step))
+    first.__dict__["_parts"] = (made, value._array, second)
+    attach(value, first, expansion.levels[0])
+    attach(value, second, expansion.levels[1])
+    return value

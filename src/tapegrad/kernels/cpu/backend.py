@@ -14,6 +14,7 @@ from ...core.op import Op
 from ..backend import NUMPY, Backend
 from . import KERNELS
 from .blas import CONNECTED
+from .directions import elementwise_along
 from .formulas import Traces, formula
 from .overrides import override, override_into
 from .overrides.rows import half_of, single_of
@@ -86,6 +87,8 @@ if KERNELS is not None:
     HOST_KERNELS.is_fresh = KERNELS.is_fresh
     HOST_KERNELS.lies_as = KERNELS.lies_as
     HOST_KERNELS.strided = KERNELS.strided
+    HOST_KERNELS.has_tape = KERNELS.has_tape
+    HOST_KERNELS.elementwise_along = elementwise_along()
     HOST_KERNELS.product = KERNELS.product if CONNECTED else None
     HOST_KERNELS.as_single = single_of
     HOST_KERNELS.as_half = half_of

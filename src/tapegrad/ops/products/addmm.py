@@ -118,6 +118,7 @@ class Addmm(WithSummand):
     """
 
     tensors = ("input", "mat1", "mat2")
+    row_by_row = "mat1"
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
     out_dtype = OUT_EXACT
     samples = (

@@ -213,6 +213,7 @@ class Mm(MatrixProduct):
 
     autocast = Autocast(cpu=LOWER, gpu=LOWER)
     out_dtype = OUT_EXACT
+    row_by_row = "input"
     sign = "@"
     onnx = "MatMul"
     samples = (

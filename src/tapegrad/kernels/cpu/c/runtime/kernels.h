@@ -85,6 +85,9 @@
 /* pairs.c */
 #define TG_PAIR_KERNELS(X) X(pairs_f32) X(pairs_f64)
 
+/* directions.c */
+#define TG_DIRECTION_KERNELS(X) X(directions_f32) X(directions_f64)
+
 /* ranges.c */
 #define TG_RANGE_KERNELS(X) X(steps_f32) X(steps_f64)
 
@@ -107,7 +110,7 @@
     TG_REDUCE_KERNELS(X) TG_MATVEC_KERNELS(X)                                                      \
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
     TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)          \
-    TG_PAIR_KERNELS(X) TG_TRIANGLE_KERNELS(X)
+    TG_PAIR_KERNELS(X) TG_TRIANGLE_KERNELS(X) TG_DIRECTION_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)
