@@ -1,6 +1,7 @@
 """First and second derivatives of elementwise ops as expressions, from their gradient rules.
 
-The rule of an op gives the slope; the slope's expression is differentiated once more.
+The rule of an op gives the slope; the slope's expression is differentiated once more. What has
+branches is refused: the branch that is not taken might be infinite.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ class Bends:
         slope = op.rules[self.place].call(TRACED, one, kept)
         if not isinstance(slope, Symbol) or not x.dtype == out.dtype == slope.dtype:
             raise Untraceable("a slope of another dtype")
+        names = {e.name for e in in_order([slope.expression])}
+        if names & GROWING and names & SATURATED:
+            raise Untraceable("a product that may be one of infinity and zero")
         bend = derivative(maker, slope.expression, x.expression)
         if bend is None:
             raise Untraceable("an op whose slope is constant")
@@ -70,10 +74,9 @@ def pushed(maker: Maker, e: Expression, moved: list[Expression | None]) -> Expre
         if b is None or a is None:
             return a if b is None else b if e.name == "add" else apply("neg", b)
         return apply(e.name, a, b)
-    if e.name == "select":
-        zero = maker.number(0.0)
-        return apply("select", e.args[0], moved[1] or zero, moved[2] or zero)
     rules = RULES.get(e.name)
+    if e.name in ("div", "reciprocal") and any([a.name in GROWING for a in in_order([e.args[-1]])]):
+        raise Untraceable("a quotient that may be one of infinities far from zero")
     if rules is None:
         raise Untraceable(f"the derivative of {e.name}")
     total: Expression | None = None
@@ -103,12 +106,13 @@ class Terms:
 CONSTANT = frozenset("floor ceil rint trunc sign isnan isinf isfinite not_ signbit".split()) | (
     frozenset("lt le gt ge eq ne and_ or_ xor_".split())
 )
+GROWING = frozenset("exp exp2 expm1 sinh cosh".split())
+SATURATED = frozenset("tanh sigmoid log1p".split())
 # Per argument, its factor: (terms, arguments, value).
 RULES: dict[str, tuple[Callable[..., Expression], ...]] = {
     "neg": (lambda F, a, y: F.maker.number(-1.0),),
     "abs": (lambda F, a, y: F.sign(a),),
     "square": (lambda F, a, y: F.mul(a, 2),),
-    "sqrt": (lambda F, a, y: F.div(0.5, y),),
     "reciprocal": (lambda F, a, y: F.neg(F.square(y)),),
     "exp": (lambda F, a, y: y,),
     "exp2": (lambda F, a, y: F.mul(y, math.log(2.0)),),

@@ -18,7 +18,7 @@ import tapegrad as tg
 from ..core.base import TensorBase
 from ..core.modes import grad_set_to
 from ..core.op import REGISTRY
-from ..core.transforms.batched import batched, has_batched, lift
+from ..core.transforms.batched import batched, has_batched, lift, physical_array
 from ..core.transforms.dual import bare, tangent_of
 from ..core.transforms.opening import level_of
 from ..core.transforms.series import Expansion, carrying, way_of
@@ -93,7 +93,11 @@ def without(t: Any, levels: list[Any]) -> Any:
 
 def derivative_or_zero(t: Any, level: Any, levels: list[Any]) -> Any:
     found = tangent_of(t, level)
-    return tg.zeros_like(without(t, levels).detach()) if found is None else found
+    if found is None:
+        return tg.zeros_like(without(t, levels).detach())
+    if not found.requires_grad and physical_array(found).base is not None:
+        return found.clone()  # it may be a small part of a large array (`carried` in series.py)
+    return found
 
 
 def coverage() -> dict[str, str]:

@@ -537,12 +537,16 @@ def alike(args: list[Any]) -> bool:
 def carried(made: Any, expansion: Expansion) -> Any:
     """The tensor of a value with its derivatives, from an array of all: y', y and y''."""
     count = made.shape[0] - 2
-    shape, step = made.shape[1:], made.nbytes // made.shape[0]
-    memory = memoryview(made)  # the value has memory of its own for as_strided and storages
-    value = wrap(np.ndarray(shape, made.dtype, memory, count * step))
+    value, second = wrap(apart(made, count)), wrap(apart(made, count + 1))
     first = batched(wrap(made[:count]), expansion.paths)  # type: ignore[arg-type]
-    second = wrap(np.ndarray(shape, made.dtype, memory, (count + 1) * step))
     first.__dict__["_parts"] = (made, value._array, second)
     attach(value, first, expansion.levels[0])
     attach(value, second, expansion.levels[1])
     return value
+
+
+def apart(made: Any, place: int) -> Any:
+    """An entry of an array, as an array that no other is the base of: a storage of its own."""
+    size = made.size // made.shape[0]
+    entry = np.frombuffer(made, made.dtype, size, place * size * made.itemsize)
+    return entry.reshape(made.shape[1:])
