@@ -501,7 +501,7 @@ def directly(op: Op, tensors: Any, attrs: Any, watch: Any, expansion: Expansion)
             return None
         made = HOST_KERNELS.elementwise_along(op, place, (*args, *attrs), physical, following)
         return None if made is None else carried(made, expansion)
-    if not op.multilinear or op.tensors[place] != op.row_by_row:
+    if not op.multilinear or op.tensors[place] != op.row_by_row or not alike(args):
         return None
     found = first.__dict__.get("_parts")
     if found is None or found[1] is not x._array or found[2] is not second:
@@ -529,9 +529,9 @@ def carries_only(x: Any, first: Any, second: Any, expansion: Expansion) -> bool:
 
 
 def alike(args: list[Any]) -> bool:
-    """Whether all arrays are of one dtype."""
-    dtypes = {a.dtype for a in args if type(a) is np.ndarray}
-    return len(dtypes) == 1
+    """Whether all arrays are of one dtype, and none is empty."""
+    arrays = [a for a in args if type(a) is np.ndarray]
+    return len({a.dtype for a in arrays}) == 1 and all([a.size for a in arrays])
 
 
 def carried(made: Any, expansion: Expansion) -> Any:
