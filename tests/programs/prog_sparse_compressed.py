@@ -200,3 +200,11 @@ def refusals(torch, log):
         lambda: torch.ones(3).to_sparse_csc(),
     ):
         refused(log, action)
+
+
+@program
+def of_the_same_shape(torch, log):
+    for s in (csr(torch), csc(torch).double(), csr(torch).int()):
+        log(repr(torch.zeros_like(s)), repr(torch.ones_like(s)), repr(torch.full_like(s, 2)))
+        log(torch.empty_like(s).dtype, repr(torch.ones_like(s, dtype=torch.float64)))
+    log(repr(torch.ones_like(csr(torch), requires_grad=True)))

@@ -364,13 +364,18 @@ def norm(a: SparseTensor, p: Any = 2, dim: Any = None, keepdim: bool = False) ->
     return a.coalesce()._entries.norm(p)
 
 
-def made_like(function: str, a: Any, dtype: Any, requires_grad: bool) -> OverEntries:
-    """A tensor of the same shape without entries: `zeros_like`, `empty_like`."""
+def made_like(
+    function: str, a: Any, value: Any, dtype: Any, requires_grad: bool
+) -> OverEntries:
+    """A tensor of the same shape without entries; `ones_like` of CSR: with the same places."""
     if not isinstance(a, SparseTensor):
-        shape = tuple(a.shape)
-        return made_like(function, tg.zeros(shape).to_sparse(), dtype, requires_grad).to_sparse(
-            layout=a.layout
-        )
+        if function in ("ones_like", "full_like"):
+            wanted = a.dtype if dtype is None else dtypes.of(dtype)
+            entries = tg.full_like(a._entries.detach(), value, dtype=wanted)
+            return a._with(entries.requires_grad_(requires_grad))  # type: ignore[no-any-return]
+        places = tg.zeros(tuple(a.shape), dtype=a.dtype).to_sparse()
+        made = made_like(function, places, value, dtype, requires_grad)
+        return made.to_sparse(layout=a.layout)  # type: ignore[no-any-return]
     if function not in ("zeros_like", "empty_like"):
         raise could_not_run("fill_.Scalar")
     made = dtypes.of(a._entries._array.dtype if dtype is None else dtype)

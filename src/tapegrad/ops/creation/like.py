@@ -96,7 +96,7 @@ def like_tensor(
             input,
         )
     if input._special and input.layout is not strided:
-        return ON_DEMAND.sparse_like(function, input, wanted, requires_grad)
+        return ON_DEMAND.sparse_like(function, input, value, wanted, requires_grad)
     array = like(input, wanted, memory_format, device)
     if value is not None:
         array.fill(from_data.fill_value(value, array.dtype))
