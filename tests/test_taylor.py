@@ -11,8 +11,9 @@ import pytest
 
 import tapegrad as torch
 from table import APIS, PURE, call, draw, plain, tensors_in
-from tapegrad import diagnose, func
+from tapegrad import diagnose, func, nn
 from tapegrad.core.base import wrap
+from tapegrad.core.late_bound import HOST_KERNELS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of functions that are outdated
 
@@ -582,3 +583,129 @@ def test_coverage_says_how_each_op_is_differentiated():
     assert ways_of["matmul" if "matmul" in ways_of else "mm"] == "product"
     assert (ways_of["mul"], ways_of["sum"], ways_of["tanh"]) == ("product", "linear", "rule")
     assert ways_of["argmax"] == "none"
+
+
+# ---------------------------------------------------------------------- by kernels
+
+POINTS = {
+    "normal": np.random.default_rng(0).standard_normal((3, 6)),
+    "positive": np.random.default_rng(1).random((3, 6)) + 0.1,
+    "large": np.random.default_rng(2).standard_normal((3, 6)) * 50,
+    "special": np.array(
+        [[0.0, 1.0, -1.0, 0.5, 20.0, -6.0], [1e30, -1e30, 1e-30, np.inf, -np.inf, np.nan]]
+    ),
+}
+ELEMENTWISE = {
+    **{
+        name: getattr(torch, name)
+        for name in """
+        tanh sin cos sinh cosh exp exp2 expm1 log log1p log2 log10 sigmoid erf erfc atan atanh asinh
+        acosh sqrt rsqrt reciprocal square logit abs lgamma sinc
+        """.split()
+    },
+    **{
+        name: getattr(nn.functional, name)
+        for name in """
+        gelu silu mish softplus elu selu hardswish logsigmoid softsign tanhshrink relu
+        """.split()
+    },
+    "gelu_tanh": lambda x: nn.functional.gelu(x, approximate="tanh"),
+    "pow": lambda x: x**3 + x**-2 + 2.0**x,
+    "quotient": lambda x: 2 / x + x / (1 + x * x),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_kernels_give_second_derivatives_as_rules_do(name, dtype, monkeypatch):
+    f = ELEMENTWISE[name]
+    for points in POINTS.values():
+        x = torch.tensor(points, dtype=dtype)
+        found = func.vmap(func.laplacian(f))(x)
+        with monkeypatch.context() as patch:
+            patch.setattr(HOST_KERNELS, "elementwise_along", None)
+            wanted = func.vmap(func.laplacian(f))(x)
+        tight = dtype == torch.float64
+        torch.testing.assert_close(
+            found,
+            wanted,
+            rtol=1e-9 if tight else 2e-4,
+            atol=1e-12 if tight else 1e-6,
+            equal_nan=True,
+        )
+
+
+def writes_into_both(x: Any, weight: Any) -> Any:
+    h = (x @ weight).tanh()
+    a = h + 1.0  # has the derivatives of h
+    b = h + 2.0
+    a.mul_(h)
+    h.add_(a.sin())
+    return (a * b * h).sum()
+
+
+def writes_into_views(x: Any, weight: Any) -> Any:
+    h = (x @ weight).sin()
+    a = h - 2.0
+    a[2:4].mul_(h[1:3])
+    h.view(2, 3).t()[0].exp_()
+    return (a * h).sum() + a[0] * h[1]
+
+
+def writes_zeros(x: Any, weight: Any) -> Any:
+    h = (x @ weight).tanh()
+    g = h + 0.5
+    y = (g @ weight).tanh()
+    g.zero_()
+    h.mul_(0.5)
+    return (y @ weight * h).sum() + g.sum()
+
+
+def turns_in_place(x: Any, weight: Any) -> Any:
+    h = (x.unsqueeze(0) @ weight).tanh() + 1
+    h.t_()
+    h.mul_(2.0)
+    return (h @ h.t()).sum()
+
+
+def looks_at_memory(x: Any, weight: Any) -> Any:
+    h = (x @ weight).tanh()
+    assert h.storage_offset() == 0
+    return h.as_strided((3,), (2,), 0).prod() + h.as_strided((2,), (1,), 3).sum() ** 2
+
+
+@pytest.mark.parametrize(
+    "program",
+    [writes_into_both, writes_into_views, writes_zeros, turns_in_place, looks_at_memory],
+)
+def test_tensors_share_derivatives_only_until_a_write(program):
+    weight = torch.tensor(np.random.default_rng(3).standard_normal((6, 6)))
+    x = torch.tensor(np.random.default_rng(4).standard_normal(6))
+
+    def f(x: Any) -> Any:
+        return program(x, weight)
+
+    close(func.laplacian(f)(x), func.jacfwd(func.jacfwd(f))(x).trace())
+
+
+def test_a_laplacian_is_no_part_of_a_larger_array():
+    found = func.laplacian(torch.tanh)(torch.randn(50))
+    assert found.untyped_storage().nbytes() == 200
+
+
+def test_networks_of_several_layers_at_many_points():
+    torch.manual_seed(0)
+    weights = [torch.randn(4, 8), torch.randn(8, 8), torch.randn(8, 2)]
+    bias = torch.randn(8)
+    points = torch.randn(5, 4)
+
+    def f(x: Any) -> Any:
+        x = (x @ weights[0] + bias).tanh()
+        x = (x @ weights[1]).sin() * 0.5
+        return (torch.sigmoid(x @ weights[1] + bias) @ weights[2]).prod()
+
+    found = func.vmap(func.laplacian(f))(points)
+    wanted = torch.stack([func.hessian(f)(x).trace() for x in points])
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    empty = func.vmap(func.laplacian(lambda x: (x.tanh() @ torch.zeros(4, 0)).sum()))(points)
+    assert empty.tolist() == [0.0] * 5

@@ -38,6 +38,7 @@ def per_sample_grad(
     >>> each(ones(5, 1), zeros(5, 1))["weight"].shape
     torch.Size([5, 1, 1])
     """
+    check_model("per_sample_grad", model)
     for name, module in model.named_modules():
         if module.training and isinstance(module, tg.nn.modules.batchnorm._BatchNorm):
             raise ValueError(
@@ -59,6 +60,11 @@ def per_sample_grad(
         return mapped(wanted, given, *targets)  # type: ignore[no-any-return]
 
     return of_batch
+
+
+def check_model(name: str, model: Any) -> None:
+    if not isinstance(model, tg.nn.Module):
+        raise TypeError(f"{name}: model must be a Module, got {type(model).__name__}")
 
 
 def ggn_vector_product(func: Function, loss: Function, primals: Any, tangents: Any) -> Any:
@@ -95,6 +101,7 @@ def kfac_factors(loss: Function, model: Any, inputs: Any, targets: Any) -> dict[
     >>> g.round()
     tensor([[2.]])
     """
+    check_model("kfac_factors", model)
     nn = tg.nn
     kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
     layers = {name: m for name, m in model.named_modules() if isinstance(m, kinds)}

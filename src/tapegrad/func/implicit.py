@@ -283,6 +283,10 @@ def linear_solve(
         args = (matvec, *args)
         matvec = by_matrix
     start = tg.zeros_like(b) if x0 is None else x0
+    if isinstance(start, TensorBase) and start.shape != b.shape:  # type: ignore[attr-defined]
+        raise ValueError(
+            f"linear_solve: x0 must have the shape of b, {tuple(b.shape)}, got {tuple(start.shape)}"  # type: ignore[attr-defined]
+        )
     equation, tensors = stated(linear_solve, matvec, start, args, directly, tol, max_steps, linear)
     apart = functools.partial(from_right, equation.residual)
     equation = dataclasses.replace(equation, residual=apart)

@@ -207,4 +207,11 @@ def directly(equation: Equation, x: Any, tensors: tuple[Any, ...]) -> Any:
     if not equation.has_matrix(x):
         return krylov(equation, x, tensors)
     zero = tg.zeros_like(x)
-    return equation.inverse(zero, -equation.at(zero, tensors), tensors)
+    left = equation.at(zero, tensors)
+    found = equation.inverse(zero, -left, tensors)
+    once, twice = equation.at(found, tensors), equation.at(2 * found, tensors)
+    curved = norm(twice - 2 * once + left, equation.rank)  # of a linear function, rounding
+    size = norm(twice, equation.rank) + norm(left, equation.rank)
+    if bool((curved > tg.finfo(x.dtype).eps ** 0.5 * size).any()):
+        raise ValueError(f"{equation.name}: the function is not linear in its first argument")
+    return found

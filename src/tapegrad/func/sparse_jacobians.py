@@ -23,6 +23,7 @@ from .dependence import Sets, Tracer, empty
 from .derivatives import checked_argnums, grad, jvp, replaced, vjp
 from .jacobians import check_inputs, jacrev
 from .jacobians import hessian as dense_hessian
+from .taylor import check_function
 from .vmapping import vmap
 
 Function = Callable[..., Any]
@@ -104,6 +105,7 @@ def sparsity(func: Function, *args: Any, argnums: Any = 0) -> Pattern:
     .**.
     ..**
     """
+    check_function("sparsity", func)
     if STACK.levels:
         raise RuntimeError("sparsity: it cannot be called inside another transform")
     numbers = checked_argnums(argnums, len(args))
@@ -383,6 +385,7 @@ class SparseDerivative:
     def __init__(
         self, func: Function, argnums: int, layout: str, chunk_size: int | None, second: bool
     ) -> None:
+        check_function("hessian" if second else "jacobian", func)
         if layout not in LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
         if isinstance(argnums, bool) or not isinstance(argnums, int):
@@ -415,6 +418,14 @@ class SparseDerivative:
         func = grad(self.func, number) if self.second else self.func
         if pattern is None:
             pattern = sparsity(checked_result(func), *args, argnums=number)
+        elif not isinstance(pattern, Pattern):
+            kind = type(pattern).__name__
+            raise TypeError(f"prepare: `pattern` must be what func.sparsity returns, not {kind}")
+        elif pattern.shape[1] != args[number].numel():
+            raise ValueError(
+                f"prepare: the pattern has {pattern.shape[1]} columns, the input "
+                f"{args[number].numel()} elements"
+            )
         if self.second:
             pattern = symmetric(pattern)
         made = Prepared(func, number, args, pattern, self.layout, self.chunk_size, self.second)

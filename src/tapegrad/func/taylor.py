@@ -42,6 +42,7 @@ def jet(func: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]])
     >>> torch.func.jet(torch.exp, (tensor(0.0),), (path,))
     (tensor(1.), [tensor(1.), tensor(1.)])
     """
+    check_function("jet", func)
     if not isinstance(primals, (tuple, list)) or not isinstance(series, (tuple, list)):
         raise TypeError("jet(f, primals, series): `primals` and `series` must be tuples or lists")
     if len(primals) != len(series):
@@ -72,6 +73,11 @@ def jet(func: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]])
             for v in levels
         ]
         return pytree.tree_map(functools.partial(without, levels=levels), out), derivatives
+
+
+def check_function(name: str, func: Any) -> None:
+    if not callable(func):
+        raise TypeError(f"{name}: the first argument must be a function, got {type(func).__name__}")
 
 
 def check_derivative(name: str, d: Any, x: Any) -> None:
@@ -146,6 +152,7 @@ def laplacian(
     >>> torch.func.laplacian(lambda sums: sums.prod(), parts=lambda row: (row ** 2).sum())(rows)
     tensor(120.)
     """
+    check_function("laplacian", func)
     listed = None if parts is None else checked_parts(parts, directions)
 
     @functools.wraps(func)
@@ -169,6 +176,7 @@ def biharmonic(func: Function, argnums: int = 0, *, directions: int | Any = None
     >>> torch.func.biharmonic(lambda x: (x ** 4).sum())(tensor([1.0, 2.0]))
     tensor(48.)
     """
+    check_function("biharmonic", func)
     if directions is None:
         return laplacian(laplacian(func, argnums), argnums)
 
@@ -199,6 +207,7 @@ def divergence(func: Function, argnums: int = 0, *, directions: int | Any = None
     >>> torch.func.divergence(lambda x: x ** 2)(tensor([1.0, 2.0]))
     tensor(6.)
     """
+    check_function("divergence", func)
 
     @functools.wraps(func)
     def trace(*args: Any, **kwargs: Any) -> Any:
@@ -242,13 +251,15 @@ def operator(
     >>> heat(tensor([3.0, 4.0]))
     tensor(8.)
     """
+    check_function("operator", func)
+    given = {"second": second, "first": first, "zeroth": zeroth}
 
     @functools.wraps(func)
     def applied(*args: Any, **kwargs: Any) -> Any:
         x = the_input("operator", args, argnums)
         flat = x.reshape(-1)
         of_second, of_first, of_zeroth = [
-            coefficient(c(x) if callable(c) else c, x) for c in (second, first, zeroth)
+            coefficient(name, c(x) if callable(c) else c, x) for name, c in given.items()
         ]
         rows, weights = directions_of(of_second, flat)
         drift = None if of_first is None else (of_first + tg.zeros_like(flat)).reshape(x.shape)
@@ -270,12 +281,25 @@ def operator(
     return applied
 
 
-def coefficient(c: Any, x: Any) -> Any:
-    return (
-        c
-        if c is None or isinstance(c, TensorBase)
-        else tg.as_tensor(c, dtype=x.dtype, device=x.device)
-    )
+def coefficient(name: str, c: Any, x: Any) -> Any:
+    """A coefficient of `operator` as a tensor; None: there is none."""
+    if c is None and name != "second":
+        return None
+    try:
+        found = c if isinstance(c, TensorBase) else tg.as_tensor(c, dtype=x.dtype, device=x.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"operator: `{name}` must be numbers or a function, got {type(c).__name__}"
+        ) from error
+    count = x.numel()
+    shape = tuple(found.shape)
+    if name == "first" and shape not in ((), (count,), tuple(x.shape)):
+        raise ValueError(
+            f"operator: `first` must be a number or {count} numbers, got shape {shape}"
+        )
+    if name == "zeroth" and shape not in ((), (1,)):
+        raise ValueError(f"operator: `zeroth` must be a number, got shape {shape}")
+    return found
 
 
 def directions_of(matrix: Any, flat: Any) -> tuple[Any, Any]:
@@ -315,8 +339,11 @@ def the_input(name: str, args: tuple[Any, ...], argnums: int) -> Any:
     number = checked_argnums(argnums, len(args))
     if not isinstance(number, int):
         raise RuntimeError(f"{name}: argnums must be an int here, got: {type(argnums)}")
-    check_inputs([args[number]])
-    return args[number]
+    x = args[number]
+    if not isinstance(x, TensorBase):
+        raise TypeError(f"{name}: argument {number} must be a Tensor, not {type(x).__name__}")
+    check_inputs([x])
+    return x
 
 
 def checked_directions(directions: Any, x: Any) -> Any:

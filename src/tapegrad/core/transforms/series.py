@@ -510,6 +510,8 @@ def directly(op: Op, tensors: Any, attrs: Any, watch: Any, expansion: Expansion)
     rows = (whole.shape[0] * whole.shape[1], whole.shape[2])
     args[place] = whole.reshape(rows)
     made = op.kernel(*args, *attrs)
+    if not made.flags.c_contiguous:
+        return None
     return carried(made.reshape(*whole.shape[:2], made.shape[1]), expansion)
 
 
@@ -548,5 +550,5 @@ def carried(made: Any, expansion: Expansion) -> Any:
 def apart(made: Any, place: int) -> Any:
     """An entry of an array, as an array that no other is the base of: a storage of its own."""
     size = made.size // made.shape[0]
-    entry = np.frombuffer(made, made.dtype, size, place * size * made.itemsize)
+    entry = np.frombuffer(made.data, made.dtype, size, place * size * made.itemsize)
     return entry.reshape(made.shape[1:])
