@@ -64,6 +64,13 @@ def test_layers_that_mix_samples_are_refused() -> None:
     assert found["0.weight"].shape == (3, 2, 2)
 
 
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(TypeError, match="per_sample_grad: model must be a Module, got function"):
+        func.per_sample_grad(F.mse_loss, F.relu)
+    with pytest.raises(TypeError, match="kfac_factors: model must be a Module, got int"):
+        func.kfac_factors(F.mse_loss, 3, torch.ones(3, 2), torch.ones(3, 2))
+
+
 def test_a_model_without_layers_has_no_factors() -> None:
     with pytest.raises(ValueError, match=r"\(Tanh\) has no linear or convolutional layer"):
         func.kfac_factors(F.mse_loss, nn.Tanh(), torch.ones(3, 2), torch.ones(3, 2))

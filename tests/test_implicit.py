@@ -332,6 +332,17 @@ def test_no_solution_is_an_error_with_the_residual() -> None:
         func.fixed_point(lambda x: x * np.inf, doubles(1.0))
 
 
+def test_functions_that_are_not_linear_are_refused() -> None:
+    with pytest.raises(ValueError, match="linear_solve: the function is not linear"):
+        func.linear_solve(lambda x: x * x + 2 * x, doubles([1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"linear_solve: x0 must have the shape of b, \(2,\)"):
+        func.linear_solve(torch.eye(2), torch.ones(2), x0=torch.ones(3))
+    hilbert = 1 / (torch.arange(8.0)[:, None] + torch.arange(8.0) + 1)
+    for scale in (1.0, 1e-20, 1e18):  # badly conditioned, but linear
+        found = func.linear_solve(hilbert * scale, torch.ones(8))
+        assert found.isfinite().all()
+
+
 def test_a_tensor_that_cannot_be_followed_is_refused() -> None:
     class Cube(torch.autograd.Function):
         @staticmethod

@@ -572,6 +572,17 @@ REFUSED = {
     "a layout that is not sparse": (lambda x: func.hessian(torch.sum, layout="csr")(x), ValueError),
     "no chunks": (lambda x: func.jacobian(torch.sin, sparse=True, chunk_size=0)(x), ValueError),
     "a number": (lambda x: func.sparsity(torch.sin, 1.0), RuntimeError),
+    "no function": (lambda x: func.sparsity(x, x), TypeError),
+    "no pattern": (
+        lambda x: func.jacobian(torch.sin, sparse=True).prepare(x, pattern=torch.eye(3)),
+        TypeError,
+    ),
+    "a pattern of another input": (
+        lambda x: func.jacobian(torch.sin, sparse=True).prepare(
+            x, pattern=func.sparsity(torch.sin, x[:2])
+        ),
+        ValueError,
+    ),
     "inside vmap": (
         lambda x: func.vmap(lambda r: func.sparsity(torch.sin, r).to_dense())(x),
         RuntimeError,

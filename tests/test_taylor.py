@@ -545,6 +545,8 @@ REFUSED = {
     "another shape": lambda: func.jet(torch.sin, (X,), ([torch.ones(3)],)),
     "another dtype": lambda: func.jet(torch.sin, (X,), ([X.double()],)),
     "no such matrix": lambda: func.operator(torch.sum, torch.ones(3, 3))(X),
+    "too many slopes": lambda: func.operator(torch.sum, 1.0, first=torch.ones(3))(X),
+    "several zeroth": lambda: func.operator(torch.sum, 1.0, zeroth=torch.ones(3))(X),
     "no direction": lambda: func.laplacian(torch.sum, directions=0)(X),
     "directions of another shape": lambda: func.laplacian(torch.sum, directions=X)(X),
     "empty chunks": lambda: func.laplacian(torch.sum, chunk_size=0)(X),
@@ -568,8 +570,13 @@ def test_what_is_no_tensor_is_refused():
         func.jet(torch.sin, (X,), ([1.0],))
     with pytest.raises(TypeError, match="must be tuples or lists"):
         func.jet(torch.sin, X, [[X]])
-    with pytest.raises(RuntimeError, match="only contain Tensors"):
+    with pytest.raises(TypeError, match="laplacian: argument 0 must be a Tensor, not float"):
         func.laplacian(lambda x: x)(2.0)
+    with pytest.raises(TypeError, match="operator: `second` must be numbers or a function"):
+        func.operator(torch.sum, None)(X)
+    for function in (func.laplacian, func.biharmonic, func.divergence):
+        with pytest.raises(TypeError, match=f"{function.__name__}: the first argument must be"):
+            function(X)
     with pytest.raises(TypeError, match="`parts` must be a function, .* got int"):
         func.laplacian(torch.sum, parts=[3])
     with pytest.raises(TypeError, match="groups of a part must be a tensor, got list"):

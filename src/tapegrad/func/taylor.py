@@ -293,7 +293,7 @@ def coefficient(name: str, c: Any, x: Any) -> Any:
         ) from error
     count = x.numel()
     shape = tuple(found.shape)
-    if name == "first" and shape not in ((), (count,), tuple(x.shape)):
+    if name == "first" and shape not in ((), (1,), (count,), tuple(x.shape)):
         raise ValueError(
             f"operator: `first` must be a number or {count} numbers, got shape {shape}"
         )
