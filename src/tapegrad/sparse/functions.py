@@ -364,9 +364,7 @@ def norm(a: SparseTensor, p: Any = 2, dim: Any = None, keepdim: bool = False) ->
     return a.coalesce()._entries.norm(p)
 
 
-def made_like(
-    function: str, a: Any, value: Any, dtype: Any, requires_grad: bool
-) -> OverEntries:
+def made_like(function: str, a: Any, value: Any, dtype: Any, requires_grad: bool) -> OverEntries:
     """A tensor of the same shape without entries; `ones_like` of CSR: with the same places."""
     if not isinstance(a, SparseTensor):
         if function in ("ones_like", "full_like"):
