@@ -31,6 +31,19 @@ def trained(model: Any, optimizer: Any, loss_of: Any = F.cross_entropy) -> Any:
     return step
 
 
+def scheduled(model: Any, optimizer: Any, scheduler: Any, most: float) -> Any:
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), most)
+        optimizer.step()
+        scheduler.step()
+        return loss
+
+    return step
+
+
 def classes(rows: int, *shape: int, count: int = 10) -> Any:
     return lambda g: (
         torch.randn(rows, *shape, generator=g),
@@ -158,9 +171,149 @@ def gpt() -> Any:
     return step, batch
 
 
+def dropout() -> Any:
+    model = nn.Sequential(nn.Linear(64, 48), nn.Dropout(0.3), nn.GELU(), nn.Linear(48, 10))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40)
+    return scheduled(model, optimizer, scheduler, 0.5), classes(16, 64)
+
+
+def batch_norm() -> Any:
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(8, 8, 3),  # an output of 6 times 6, then one of few pixels
+        nn.ReLU(),
+        nn.Conv2d(8, 12, 3, stride=2),
+        nn.Flatten(),
+        nn.Linear(48, 24),
+        nn.BatchNorm1d(24),
+        nn.Linear(24, 10),
+    )
+    return trained(model, torch.optim.RMSprop(model.parameters(), lr=1e-3)), classes(8, 3, 16, 16)
+
+
+def normed_predicts() -> Any:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.MaxPool2d(2), nn.Flatten())
+    model(torch.randn(4, 3, 16, 16))  # the running statistics move
+    return model.eval(), lambda g: (torch.randn(2, 3, 16, 16, generator=g),)
+
+
+def group_norm() -> Any:
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.GroupNorm(2, 4),
+        nn.SiLU(),
+        nn.AdaptiveAvgPool2d(3),
+        nn.Flatten(),
+        nn.Linear(36, 10),
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, nesterov=True, momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+    return scheduled(model, optimizer, scheduler, 1.0), classes(8, 3, 15, 14)
+
+
+class LastOf(Last):
+    def __init__(self, kind):
+        super().__init__()
+        self.rnn = getattr(nn, kind)(16, 32, num_layers=2, dropout=0.2, batch_first=True)
+
+
+def gru() -> Any:
+    model = LastOf("GRU")
+    return trained(model, torch.optim.Adam(model.parameters())), classes(8, 12, 16, count=5)
+
+
+def rnn() -> Any:
+    model = LastOf("RNN")
+    return trained(model, torch.optim.Adagrad(model.parameters())), classes(8, 12, 16, count=5)
+
+
+def words() -> Any:
+    model = nn.Sequential(nn.Embedding(50, 16), nn.LayerNorm(16), nn.Flatten(), nn.Linear(192, 5))
+    return trained(model, torch.optim.AdamW(model.parameters())), lambda g: (
+        torch.randint(0, 50, (4, 12), generator=g),
+        torch.randint(0, 5, (4,), generator=g),
+    )
+
+
+def variational() -> Any:
+    parts = nn.ModuleDict(
+        {"into": nn.Linear(32, 24), "both": nn.Linear(24, 16), "out": nn.Linear(8, 32)}
+    )
+    optimizer = torch.optim.Adam(parts.parameters(), lr=1e-3)
+
+    def step(x):
+        optimizer.zero_grad()
+        mean, spread = parts["both"](torch.relu(parts["into"](x))).chunk(2, -1)
+        code = mean + torch.randn_like(mean) * (spread * 0.5).exp()
+        loss = F.mse_loss(parts["out"](code), x, reduction="sum")
+        loss = loss - 0.5 * (1 + spread - mean**2 - spread.exp()).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, lambda g: (torch.randn(6, 32, generator=g),)
+
+
+def q_learning() -> Any:
+    def network():
+        return nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 3))
+
+    model, target = network(), network()
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step(state, action, reward, following):
+        with torch.no_grad():
+            wanted = reward + 0.9 * target(following).max(1).values
+        value = model(state).gather(1, action[:, None]).squeeze(1)
+        loss = F.smooth_l1_loss(value, wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_value_(model.parameters(), 0.01)
+        optimizer.step()
+        with torch.no_grad():
+            for slow, fast in zip(target.parameters(), model.parameters(), strict=True):
+                slow.lerp_(fast, 0.05)
+        return loss
+
+    return step, lambda g: (
+        torch.randn(16, 4, generator=g),
+        torch.randint(0, 3, (16,), generator=g),
+        torch.randn(16, generator=g),
+        torch.randn(16, 4, generator=g),
+    )
+
+
+def up_and_down() -> Any:
+    down, up = nn.Conv2d(2, 8, 3, padding=1), nn.ConvTranspose2d(8, 4, 2, stride=2)
+    last = nn.Conv2d(6, 1, 3, padding=1)
+    both = nn.ModuleList([down, up, last])
+    optimizer = torch.optim.SGD(both.parameters(), lr=0.05)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        h = up(F.max_pool2d(torch.relu(down(x)), 2))
+        loss = F.binary_cross_entropy_with_logits(last(torch.cat([x, h], 1)), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, lambda g: (
+        torch.randn(2, 2, 14, 14, generator=g),
+        torch.rand(2, 1, 14, 14, generator=g),
+    )
+
+
 PROGRAMS = {
     f.__name__: f
-    for f in (mlp_sgd, mlp_adam, mlp_predicts, physics, conv_net, conv_predicts, lstm, gpt)
+    for f in (
+        *(mlp_sgd, mlp_adam, mlp_predicts, physics, conv_net, conv_predicts, lstm, gpt),
+        *(dropout, batch_norm, normed_predicts, group_norm, gru, rnn, words, variational),
+        *(q_learning, up_and_down),
+    )
 }
 
 
@@ -176,7 +329,7 @@ def main(name: str, folder: Path) -> None:
             return step(*args)
 
     compiled = torch.compile(predict if isinstance(step, nn.Module) else step, fullgraph=True)
-    for _ in range(6):  # until it is replayed: what follows is all of one kind
+    for _ in range(20):  # calls 3, 8 and 16 run the function itself, whose sums have other orders
         compiled(*batch(g))
     sizes = torch.export.c(step, example, folder / "model.c")
     given, wanted = [], []

@@ -42,7 +42,8 @@ TABLES = frozenset(("conv", "batch_norm", "recurrent", "attention"))  # with tab
 CHECKED = frozenset(("gather", "sorting"))  # these look at places before they use them
 MOVES = "moves"  # they have a table as well
 FAMILIES = TABLES.union(
-    CHECKED, ("products", "softmax", "norms", "reduce", "losses", "pool2d", "extremes", "masks")
+    CHECKED,
+    ("products", "softmax", "norms", "reduce", "losses", "pool2d", "windows", "extremes", "masks"),
 )
 
 

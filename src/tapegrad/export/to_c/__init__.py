@@ -18,6 +18,7 @@ from ...core.strides import memory
 from ...kernels.cpu import KERNELS
 from ...nn.modules.module import Module
 from ...ops.draws.generators import default_generator
+from ...optim.lr_scheduler import LRScheduler
 from ...optim.optimizer import Optimizer
 from .page import page
 from .program import Printed, Refused
@@ -33,6 +34,9 @@ class Before:
         tensors = [t for t in objects if isinstance(t, TensorBase) and not t._special]
         optimizers = [o for o in objects if isinstance(o, Optimizer)]
         self.states = [(o, {p: dict(own) for p, own in o.state.items()}) for o in optimizers]
+        self.groups = [(g, dict(g)) for o in optimizers for g in o.param_groups]
+        schedulers = [o for o in objects if isinstance(o, LRScheduler)]
+        self.schedulers = [(s, {k: kept(v) for k, v in vars(s).items()}) for s in schedulers]
         self.gradients = [(t, t._gradient) for t in tensors]
         owners = {id(memory(t._array)): memory(t._array) for t in tensors}
         for _, g in self.gradients:
@@ -46,6 +50,11 @@ class Before:
         """The values of an array before; zeros for the state that an optimizer made since."""
         found = self.copies.get(id(owner))
         return np.zeros_like(owner) if found is None else found[1]
+
+    def rate(self, update: Any) -> float:
+        """The learning rate of an update."""
+        found = [was["lr"] for group, was in self.groups if group is update.done.group]
+        return float(found[0] if found else update.done.group["lr"])
 
     def is_new(self, done: Any) -> bool:
         """Whether the state of an optimizer was made since."""
@@ -69,7 +78,20 @@ class Before:
                     del optimizer.state[p]
                 elif optimizer.state[p].keys() != states[p].keys():
                     optimizer.state[p] = states[p]
+        self.restore_rates()
         default_generator.set_state(self.random)
+
+    def restore_rates(self) -> None:
+        """The options of optimizers, and schedulers."""
+        for group, was in self.groups:
+            dict.update(group, was)
+        for scheduler, attributes in self.schedulers:
+            vars(scheduler).update({k: kept(v) for k, v in attributes.items()})
+
+
+def kept(value: Any) -> Any:
+    """A list of its own, with the same elements; other values as they are."""
+    return value.copy() if isinstance(value, (list, dict, set)) else value
 
 
 def tensors_of(state: Any) -> list[Any]:

@@ -1,7 +1,8 @@
 """The functions in C that a file may need: our own vecmath.h, and the texts in `sources`.
 
 A text in `sources` is cut at lines `/*@ name */`. In it `real` stands for the type and for the end
-of names, LANES for how many of them fit into 32 bytes, FMA for the fused multiply-add.
+of names, LANES for how many of them fit into 32 bytes, FMA for the fused multiply-add, SQRT for
+the root.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).parent / "sources"
 VECMATH = Path(__file__).parents[2] / "kernels/cpu/c/machine/vecmath.h"
 KINDS = {"f32": ("float", "8", "fmaf"), "f64": ("double", "4", "fma")}
+SQRT = {"f32": "sqrtf", "f64": "sqrt"}
 BELOW = {"f32": "exp_below_f32", "f64": "exp_f64"}  # of numbers that are not positive
 
 
@@ -37,6 +39,7 @@ def of_kind(text: str, kind: str) -> str:
     text = re.sub(r"\breal\b", T, text)
     text = re.sub(r"\bLANES\b", lanes, text)
     text = re.sub(r"\bBELOW\b", BELOW[kind], text)
+    text = re.sub(r"\bSQRT\b", SQRT[kind], text)
     return re.sub(r"\bFMA\b", fma, text)
 
 

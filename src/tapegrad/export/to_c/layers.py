@@ -1,10 +1,10 @@
-"""Printers of the kernels of layers: convolutions, pooling, recurrent layers, norms, attention."""
+"""Printers of the kernels of layers: convolutions, pooling, norms, attention."""
 
 from __future__ import annotations
 
 from .elementwise import NoPrinter
 from .places import Memory, number
-from .printers import Call, checked, function, prints
+from .printers import Call, function, prints
 
 G_FLAT, G_FIRST = 17, 18  # of conv.c's geometry: what is printed has no FAR and no FLAT
 
@@ -69,6 +69,26 @@ def conv_weights(c: Call, memory: Memory) -> str:
     )
 
 
+@prints("conv_dots")
+def conv_dots(c: Call, memory: Memory) -> str:
+    images, groups, features, depth, count = c.n[:5]
+    name, g = geometry(c, memory, c.p[4])
+    offset = taps(c, memory, g, c.p[5], c.n[17])
+    laid = g[15] * g[9] * g[10] * g[11]
+    room = -(-depth * laid // 16) * 16 * c.item
+    at = memory.scratch(room + 8 * c.n[16] * groups * features * depth * count)
+    return function(
+        c.name,
+        memory.pointer(c.p[0], c.T),
+        memory.pointer(c.p[1], c.T),
+        memory.pointer(c.p[3], c.T, True),
+        name,
+        offset,
+        *[images, groups, features, depth, count, c.n[13], c.n[14], c.n[15], c.n[16]],
+        *[f"{'F32' if c.kind == 'f32' else 'F64'}({at})", f"F64({at + room})"],
+    )
+
+
 @prints("max_pool2d")
 def max_pool2d(c: Call, memory: Memory) -> str:
     sides = (c.n[1:6], c.n[6:11])
@@ -113,30 +133,93 @@ def max_pool2d_back(c: Call, memory: Memory) -> str:
     )
 
 
-@prints("lstm")
-def lstm(c: Call, memory: Memory) -> str:
-    steps, width = c.n[1:3]
-    gates, hx, cx, weight, cells, out, walk = c.p[:7]
+@prints("avg_pool2d")
+def avg_pool2d(c: Call, memory: Memory) -> str:
     return function(
         c.name,
-        memory.pointer(gates, c.T, True),
-        *[memory.pointer(at, c.T) for at in (hx, cx, weight)],
-        memory.pointer(cells, c.T, True),
-        memory.pointer(out, c.T, True),
-        memory.table(memory.values(walk, 2 * steps), "walk"),
-        *[steps, width],
+        memory.pointer(c.p[0], c.T),
+        memory.pointer(c.p[1], c.T, True),
+        memory.table(list(c.n[:11]), "windows"),
+        *[int(c.n[11]), number(c.x[0])],
     )
 
 
-@prints("lstm_back")
-def lstm_back(c: Call, memory: Memory) -> str:
-    steps, width = c.n[1:3]
+@prints("avg_pool2d_back")
+def avg_pool2d_back(c: Call, memory: Memory) -> str:
     return function(
         c.name,
-        *[memory.pointer(at, c.T) for at in c.p[:6]],
-        *[memory.pointer(at, c.T, True) for at in c.p[6:9]],
-        memory.table(memory.values(c.p[9], 2 * steps), "walk"),
-        *[steps, width],
+        memory.pointer(c.p[0], c.T),
+        memory.pointer(c.p[1], c.T, True),
+        memory.table(list(c.n[:11]), "windows"),
+        *[int(c.n[11]), number(c.x[0])],
+        room_for(c, memory, c.n[6]),
+    )
+
+
+@prints("window_mean", "window_mean_back")
+def window_mean(c: Call, memory: Memory) -> str:
+    return function(
+        f"window_mean_{c.kind}",
+        memory.pointer(c.p[0], c.T),
+        memory.pointer(c.p[1], c.T, True),
+        memory.table(list(c.n[:20]), "windows"),
+        number(c.x[0]),
+        int(c.base == "window_mean_back"),
+    )
+
+
+@prints("batch_norm", "columns_norm")
+def batch_norm(c: Call, memory: Memory) -> str:
+    return function(
+        c.name,
+        *[memory.pointer(at, c.T) for at in c.p[:3]],
+        *[memory.pointer(at, c.T, True) for at in c.p[3:5]],
+        *c.n[:3],
+        number(c.x[0]),
+    )
+
+
+@prints("batch_norm_fixed")
+def batch_norm_fixed(c: Call, memory: Memory) -> str:
+    return function(
+        c.name,
+        *[memory.pointer(at, c.T) for at in c.p[:5]],
+        memory.pointer(c.p[5], c.T, True),
+        *c.n[:3],
+        number(c.x[0]),
+    )
+
+
+@prints("batch_norm_back", "columns_norm_back")
+def batch_norm_back(c: Call, memory: Memory) -> str:
+    return function(
+        c.name,
+        *[memory.pointer(at, c.T) for at in c.p[:5]],
+        *[memory.pointer(at, c.T, True) for at in c.p[5:8]],
+        *c.n[:4],
+    )
+
+
+@prints("group_norm")
+def group_norm(c: Call, memory: Memory) -> str:
+    return function(
+        c.name,
+        *[memory.pointer(at, c.T) for at in c.p[:3]],
+        *[memory.pointer(at, c.T, True) for at in c.p[3:6]],
+        *c.n[:4],
+        number(c.x[0]),
+    )
+
+
+@prints("group_norm_back")
+def group_norm_back(c: Call, memory: Memory) -> str:
+    return function(
+        c.name,
+        *[memory.pointer(at, c.T) for at in c.p[:5]],
+        memory.pointer(c.p[5], c.T, True),
+        *[memory.pointer(at, "double", True) for at in c.p[6:8]],
+        *[memory.pointer(at, c.T, True) for at in c.p[8:10]],
+        *c.n[:4],
     )
 
 
@@ -158,25 +241,6 @@ def norm_back(c: Call, memory: Memory) -> str:
         *[memory.pointer(at, c.T) for at in c.p[:5]],
         *[memory.pointer(at, c.T, True) for at in c.p[5:8]],
         *c.n[:3],
-    )
-
-
-@prints("take")
-def take(c: Call, memory: Memory) -> str:
-    source, index, out = memory.plain(c.p[0]), memory.pointer(c.p[1], "int64_t"), c.p[2]
-    return checked(function("take", source, index, memory.plain(out, True), *c.n[:5]))
-
-
-@prints("add_rows")
-def add_rows(c: Call, memory: Memory) -> str:
-    return checked(
-        function(
-            c.name,
-            memory.pointer(c.p[0], c.T, True),
-            memory.pointer(c.p[1], "int64_t"),
-            memory.pointer(c.p[2], c.T),
-            *c.n[:7],
-        )
     )
 
 
@@ -204,9 +268,3 @@ def attention_back(c: Call, memory: Memory) -> str:
         number(c.x[0]),
         room_for(c, memory, 128 * c.n[3]),
     )
-
-
-@prints("put_part")
-def put_part(c: Call, memory: Memory) -> str:
-    part, out = memory.plain(c.p[0]), memory.plain(c.p[1], True)
-    return function("put_part", part, out, *c.n[:10])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.strides import address
+from ...ops.draws.twister import Stream
 from .blocks import needed
 from .places import MACROS, TYPES, Place, number, numbers_text
 from .program import Printed
@@ -40,6 +41,8 @@ def page(printed: Printed, name: str, origin: str, weights: str) -> tuple[str, l
         *[table(name, values) for values, name in memory.tables.items()],
         *[state(p, weights) for p in kept],
         counters(printed),
+        *[each.text(printed.updates) for each in printed.schedules.values()],
+        random_words(printed) if "random_state" in blocks else "",
         blocks,
         functions,
         entry,
@@ -180,6 +183,9 @@ def entry_points(
     if printed.updates:
         sets = [f"{u.lr} = lr;" for u in printed.updates]
         found.append((f"void {name}_set_lr(double lr)", sets, ""))
+    if draws(printed):
+        said = "Random numbers as after torch.manual_seed(seed)."
+        found.append((f"void {name}_seed(uint32_t seed)", ["random_seed(seed);"], said))
     if parameters:
         gets, sets, at = ["unsigned char *to = parameters;"], [], 0
         sets = ["const unsigned char *from = parameters;"]
@@ -240,7 +246,55 @@ def init(printed: Printed, kept: list[Place], weights: str) -> list[str]:
         else:
             lines.append(f"memcpy({p.name}, first_{p.name}, sizeof {p.name});")
     for u in printed.updates:
-        lines.append(f"{u.lr} = {number(float(u.done.group['lr']))};")
+        lines.append(f"{u.lr} = {number(printed.before.rate(u))};")
         if u.done.rule.fresh or u.counts:
             lines.append(f"{u.counter} = {number(printed.before.count(u))};")
+    for schedule in printed.schedules.values():
+        lines.append(f"{schedule.name}_count = {schedule.name}_next = 0;")
+    if draws(printed):
+        lines += first_random(printed)
     return lines
+
+
+# ---------------------------------------------------------------------- random numbers
+
+
+def draws(printed: Printed) -> bool:
+    return any(["random_state" in text for text in needed(body_text(printed))])
+
+
+def body_text(printed: Printed) -> str:
+    return "\n".join([text for _, text in printed.statements])
+
+
+def stream(printed: Printed) -> Stream:
+    """The random numbers as they were at the export."""
+    found = Stream()
+    found.set_state(printed.before.random._array)
+    return found
+
+
+def is_seeded(random: Stream) -> bool:
+    """Whether nothing was drawn since the seed was set."""
+    return random.mark() is None or not random.mark()[2]
+
+
+def random_words(printed: Printed) -> str:
+    random = stream(printed)
+    if is_seeded(random):
+        return ""
+    values = random.mark()[0][:624]
+    lines = "\n".join(numbers_text(values.astype(np.int64)))
+    return f"static const uint32_t first_words[624] = {{\n{lines}\n}};\n"
+
+
+def first_random(printed: Printed) -> list[str]:
+    random = stream(printed)
+    if is_seeded(random):
+        return [f"random_seed({random.initial_seed() & 0xFFFFFFFF}u);"]
+    state, kept, _ = random.mark()
+    return [
+        "memcpy(random_state.word, first_words, sizeof first_words);",
+        f"random_state.next = {int(state[624])};",
+        *[f"random_state.kept[{i}] = {number(float(x))};" for i, x in enumerate(kept)],
+    ]

@@ -14,12 +14,13 @@ from ...compiler.program.recording import Result
 from ...compiler.program.steps import GradientStep, UpdateStep, is_zero_grad
 from ...core.base import TensorBase
 from ...core.strides import address, memory
-from . import layers  # noqa: F401 — its printers
+from . import choices, layers, python_steps, recurrent  # noqa: F401 — their printers
 from .blocks import blocks
 from .elementwise import NoPrinter, loops, summed
 from .optimizers import Update
 from .places import Memory, Place
 from .printers import Call, printed
+from .schedules import Schedule
 
 
 class Refused(RuntimeError):
@@ -35,6 +36,8 @@ class Printed:
         self.functions: dict[Any, tuple[str, str]] = {}  # loops: name and text, by what they do
         self.statements: list[tuple[str, str]] = []  # the user's line, and a statement
         self.updates: list[Update] = []
+        self.schedules: dict[int, Schedule] = {}  # by the ids of their optimizers
+        self.schedulers: dict[int, Any] = {}
         self.arguments = argument_names(compiled.function, recording)
         self.lines = [step.line for step in recording.listing.program().steps]
         while recording.given:
@@ -47,6 +50,7 @@ class Printed:
     def walk(self) -> None:
         """Print all steps."""
         self.functions, self.statements, self.updates = {}, [], []
+        self.gradients: dict[int, Any] = {}  # as they are at this point, by the ids of leaves
         at = 0  # the step of the recording, by number
         for run in self.recording.run_steps:
             step = run.__self__
@@ -56,12 +60,40 @@ class Printed:
                 continue
             line = self.lines[at] if at < len(self.lines) else ""
             at += 1
-            if isinstance(step, GradientStep) or is_zero_grad(step):
+            if isinstance(step, GradientStep):
+                self.gradients |= {
+                    id(leaf): None if g is None else g._array for leaf, g in step.gradients
+                }
                 continue
-            if not isinstance(step, UpdateStep):
-                raise self.refusal(f"`{step.name}`, which runs in Python", line)
-            self.update(step, line)
+            if is_zero_grad(step):
+                continue
+            if isinstance(step, UpdateStep):
+                self.update(step, line)
+            else:
+                self.in_python(step, line)
         self.results = [self.result(r) for r in self.recording.results]
+
+    def in_python(self, step: Any, line: str) -> None:
+        """A step without kernels."""
+        try:
+            text = python_steps.statement(step, self)
+        except (NoPrinter, LookupError) as error:
+            raise self.refusal(f"`{step.name}`: {error}", line) from error
+        if text is None:
+            raise self.refusal(f"`{step.name}`, which runs in Python", line)
+        self.statements.append((line, text))
+
+    def schedule(self, step: Any) -> str:
+        """The name of the function that does what a scheduler's `step` does."""
+        owner = id(step.__self__.optimizer)
+        known = self.schedules.get(owner)
+        if known is None:
+            self.before.restore_rates()
+            known = self.schedules[owner] = Schedule(f"schedule_{len(self.schedules) + 1}", step)
+            self.schedulers[owner] = step.__self__
+        elif self.schedulers[owner] is not step.__self__:
+            raise NoPrinter("two schedulers of one optimizer")
+        return known.name
 
     def refusal(self, what: str, line: str) -> Refused:
         where = f", in the line `{line}`" if line else ""
@@ -103,6 +135,9 @@ class Printed:
             elif isinstance(step, UpdateStep):
                 for done in step.updates:
                     self.add_rows(done, names)
+            elif not isinstance(step, Segment):
+                for x in (*step.reads(), *step.made):
+                    self.add_value(x)
         for run in r.run_steps:
             step = run.__self__
             for x in step.tape.kept if isinstance(step, Segment) else ():

@@ -183,3 +183,90 @@ static void max_pool2d_back_real(const real *gradient, const int64_t *place, rea
                 out[plane * size + at] += gradient[plane * windows + i];
         }
 }
+
+/*@ conv_dots_real */
+/* The gradient of the weights of few features: products of rows in 64 bytes of sums, then in double. `parts` of
+   the images have sums of their own, which `totals` holds. */
+static void conv_dots_real(const real *x, const real *y, real *out, const int64_t *g,
+                           const int64_t *offset, int64_t images, int64_t groups, int64_t features,
+                           int64_t depth, int64_t taps, int64_t rows, int64_t band, int64_t bands,
+                           int64_t parts, real *room, double *totals) {
+    enum { WIDE = 64 / sizeof(real) };
+    const int64_t size = g[0] * g[1] * g[2], laid = g[15] * g[9] * g[10] * g[11];
+    const int64_t columns = g[14], all = depth * taps, whole = columns - columns % WIDE;
+    const int64_t some = 1024 / columns > 1 ? 1024 / columns : 1, weights = groups * features * all;
+    for (int64_t i = 0; i < parts * weights; i++)
+        totals[i] = 0;
+    for (int64_t task = 0; task < parts * groups; task++) {
+        const int64_t group = task % groups, part = task / groups;
+        for (int64_t b = images * bands * part / parts; b < images * bands * (part + 1) / parts;
+             b++) {
+            const int64_t image = b / bands * groups + group, begin = b % bands * band;
+            const int64_t end = begin + band < rows ? begin + band : rows;
+            lay_real(x + image * depth * size, g, depth, room);
+            for (int64_t line = begin; line < end; line += some)
+                for (int64_t i = 0; i < features * all; i++) {
+                    const real *from = room + i % all / taps * laid + offset[i % all % taps];
+                    const real *each = y + ((image * features + i / all) * rows + line) * columns;
+                    const int64_t stop = line + some < end ? line + some : end;
+                    real sums[WIDE] = {0};
+                    for (int64_t l = line; l < stop; l++, each += columns) {
+                        const real *row = from + (l / g[13] * g[10] + l % g[13]) * g[11];
+                        for (int64_t k = 0; k < whole; k += WIDE)
+                            for (int64_t j = 0; j < WIDE; j++)
+                                sums[j] = FMA(row[k + j], each[k + j], sums[j]);
+                        for (int64_t k = whole; k < columns; k++)
+                            sums[k - whole] = FMA(row[k], each[k], sums[k - whole]);
+                    }
+                    double sum = 0;
+                    for (int64_t j = 0; j < WIDE; j++)
+                        sum += (double)sums[j];
+                    totals[task * features * all + i] += sum;
+                }
+        }
+    }
+    for (int64_t i = 0; i < weights; i++) {
+        double sum = 0;
+        for (int64_t part = 0; part < parts; part++)
+            sum += totals[part * weights + i];
+        out[i] = (real)sum;
+    }
+}
+
+/*@ windows_real */
+/* The windows of images as a matrix: a row for every channel and tap, a column for every output. n:
+   images, channels, then for each of three dimensions size, kernel, stride, padding, gap, outputs. With
+   `back` the transpose: the matrix is added to the images, tap by tap. */
+static void windows_real(real *x, real *matrix, const int64_t *n, int back) {
+    const int64_t *d = n + 2, *h = d + 6, *w = h + 6, taps = d[1] * h[1] * w[1];
+    const int64_t outputs = d[5] * h[5] * w[5], columns = n[0] * outputs;
+    if (back)
+        memset(x, 0, sizeof(real) * (size_t)(n[0] * n[1] * d[0] * h[0] * w[0]));
+    for (int64_t r = 0; r < n[1] * taps; r++) {
+        const int64_t tap = r % taps, channel = r / taps;
+        for (int64_t i = 0; i < columns; i++) {
+            const int64_t to = i % outputs, image = i / outputs;
+            const int64_t a =
+                to / (h[5] * w[5]) * d[2] - d[3] + tap / (h[1] * w[1]) * d[4];
+            const int64_t b = to / w[5] % h[5] * h[2] - h[3] + tap / w[1] % h[1] * h[4];
+            const int64_t c = to % w[5] * w[2] - w[3] + tap % w[1] * w[4];
+            const int inside =
+                a >= 0 && a < d[0] && b >= 0 && b < h[0] && c >= 0 && c < w[0];
+            const int64_t at = (((image * n[1] + channel) * d[0] + a) * h[0] + b) * w[0] + c;
+            if (!back)
+                matrix[r * columns + i] = inside ? x[at] : 0;
+            else if (inside)
+                x[at] += matrix[r * columns + i];
+        }
+    }
+}
+
+/*@ features_first_real */
+/* (images, features, pixels) as (features, images, pixels); the other way round with these two exchanged. */
+static void features_first_real(const real *from, real *to, int64_t images, int64_t features,
+                                int64_t pixels) {
+    for (int64_t i = 0; i < images; i++)
+        for (int64_t f = 0; f < features; f++)
+            memcpy(to + (f * images + i) * pixels, from + (i * features + f) * pixels,
+                   sizeof(real) * (size_t)pixels);
+}

@@ -151,13 +151,12 @@ def group_norm_backward(reference: Any) -> Any:
         out = empty(input.shape, input)
         sums, dots = np.empty((2, images, channels), F64)
         n = (images * groups, groups, channels // groups, length)
-        run((dense(grad_output), input, mean, rstd, weight, out, sums, dots), n)
-        dtype = input.dtype
-        return (
-            out,
-            NOTHING.copy() if weight is None else dots.sum(0).astype(dtype),
-            sums.sum(0).astype(dtype) if biased else NOTHING.copy(),
-        )
+        to_weight = None if weight is None else empty((channels,), input)
+        to_bias = empty((channels,), input) if biased else None
+        arrays = (dense(grad_output), input, mean, rstd, weight, out, sums, dots)
+        run((*arrays, to_weight, to_bias), n)
+        made = [NOTHING.copy() if x is None else x for x in (to_weight, to_bias)]
+        return (out, *made)
 
     return kernel
 

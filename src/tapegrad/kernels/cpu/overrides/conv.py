@@ -184,7 +184,16 @@ def correlate(
     return y
 
 
-def x_of(y: Any, w: Any, size: Ints, stride: Ints, low: Ints, dilation: Ints, groups: int) -> Any:
+def x_of(
+    y: Any,
+    w: Any,
+    size: Ints,
+    stride: Ints,
+    low: Ints,
+    dilation: Ints,
+    groups: int,
+    bias: Any = None,
+) -> Any:
     """The transpose of `correlate` in x: one correlation of y for each phase, see `phases`."""
     features, depth, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
     taps = math.prod(kernel)
@@ -198,7 +207,9 @@ def x_of(y: Any, w: Any, size: Ints, stride: Ints, low: Ints, dilation: Ints, gr
         places = places_of(indices, kernel)
         weights = Weights(w, groups, (depth, features), steps, places)
         every = [slice(a, None, s) for a, s in zip(first, stride, strict=True)]
-        fill(y, layout, weights, None, x[(..., *every)])
+        fill(y, layout, weights, bias if whole else None, x[(..., *every)])
+    if bias is not None and not whole:
+        x += bias.reshape(-1, 1, 1, 1)
     return x
 
 
@@ -408,9 +419,7 @@ def convolution(reference: Any) -> Any:
         steps = all_three(stride, padding, dilation)
         sizes = three(out)
         if transposed:
-            made = x_of(x, w, sizes, *steps, groups)
-            if bias is not None:
-                made += bias.reshape(-1, 1, 1, 1)
+            made = x_of(x, w, sizes, *steps, groups, bias)
         else:
             made = correlate(x, w, bias, *steps, groups, sizes)
         return by_pixels(made.reshape(shape), by_channels_last)

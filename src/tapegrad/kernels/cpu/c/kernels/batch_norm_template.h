@@ -226,7 +226,7 @@ void NAMED(tg_group_norm)(void **p, const int64_t *n, const double *x) {
 }
 
 /* p: gradient, input, mean, 1/deviation, weight, to the input, sums and dots of every channel of
-   every image (in double); n as above */
+   every image (in double), to the weight and to the bias, or NULL; n as above */
 TG_VERSIONS static void NAMED(group_norm_back_sets)(void *context, int64_t begin, int64_t end) {
     const arguments *given = context;
     const int64_t groups = given->n[1], channels = given->n[2], length = given->n[3];
@@ -259,6 +259,15 @@ TG_VERSIONS static void NAMED(group_norm_back_sets)(void *context, int64_t begin
 void NAMED(tg_group_norm_back)(void **p, const int64_t *n, const double *x) {
     arguments given = {p, n, x};
     tg_parallel(n[0], pieces(0.8, n[2] * n[3]), NAMED(group_norm_back_sets), &given);
+    const int64_t all = n[1] * n[2];
+    for (int k = 0; k < 2; k++)
+        for (int64_t c = 0; p[8 + k] && c < all; c++) {
+            const double *from = k ? p[6] : p[7];
+            double sum = 0;
+            for (int64_t image = 0; image < n[0] / n[1]; image++)
+                sum += from[image * all + c];
+            ((T *)p[8 + k])[c] = (T)sum;
+        }
 }
 
 #undef AT

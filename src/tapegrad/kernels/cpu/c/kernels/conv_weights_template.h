@@ -160,32 +160,52 @@ static void NAMED(conv_weights)(void **p, const int64_t *n) {
 
 /* ------------------------------------------------------------------ few features */
 
-/* The sums of products of two images, for `high` taps: some rows of them. */
+/* The last elements of a row, fewer than a unit has, as a whole unit with zeros. */
+TG_INLINE void NAMED(load_last)(const T *from, int64_t count, V *last) {
+#ifdef LOAD_SOME
+    *last = LOAD_SOME(from, (1u << count) - 1);
+#else
+    T some[L] = {0};
+    memcpy(some, from, (size_t)count * sizeof(T));
+    memcpy(last, some, sizeof some);
+#endif
+}
+
+/* The sums of products of two images, for `high` taps: some rows of them. There are as many sums side
+   by side as a unit has lanes, on every processor: the order is one. */
 TG_INLINE void NAMED(dot_rows)(const int64_t *g, const T *x, const int64_t *offset, const T *y,
                                int64_t line, int64_t stop, int64_t start, double *total,
                                const int high) {
-    const int64_t columns = g[OUT + 2], whole = columns / LANES * LANES;
-    V sums[MOST_TAPS];
-    T rest[MOST_TAPS] = {0};
+    const int64_t columns = g[OUT + 2], whole = columns / L * L, left = columns - whole;
+    V sums[MOST_TAPS][VECTORS];
     for (int r = 0; r < high; r++)
-        sums[r] = (V){0};
+        for (int v = 0; v < VECTORS; v++)
+            sums[r][v] = (V){0};
     for (; line < stop; line++, y += columns) {
         const T *from[MOST_TAPS], *row = x + line_at(g, line) - start;
         for (int r = 0; r < high; r++)
             from[r] = row + offset[r];
-        for (int64_t i = 0; i < whole; i += LANES) {
-            const V each = LOAD(y + i);
-            for (int r = 0; r < high; r++)
-                sums[r] += LOAD(from[r] + i) * each;
+        for (int64_t i = 0; i < whole; i += L)
+            for (int v = 0; v < VECTORS; v++) {
+                const V each = LOAD(y + i + v * LANES);
+                for (int r = 0; r < high; r++)
+                    sums[r][v] += LOAD(from[r] + i + v * LANES) * each;
+            }
+        if (!left)
+            continue;
+        V last[VECTORS], other[VECTORS];
+        NAMED(load_last)(y + whole, left, last);
+        for (int r = 0; r < high; r++) {
+            NAMED(load_last)(from[r] + whole, left, other);
+            for (int v = 0; v < VECTORS; v++)
+                sums[r][v] += other[v] * last[v];
         }
-        for (int64_t i = whole; i < columns; i++)
-            for (int r = 0; r < high; r++)
-                rest[r] += from[r][i] * y[i];
     }
     for (int r = 0; r < high; r++) {
-        double sum = rest[r];
-        for (int k = 0; k < LANES; k++)
-            sum += (double)sums[r][k];
+        double sum = 0;
+        for (int v = 0; v < VECTORS; v++)
+            for (int k = 0; k < LANES; k++)
+                sum += (double)sums[r][v][k];
         total[r] += sum;
     }
 }
