@@ -2,7 +2,7 @@
 
 A text in `sources` is cut at lines `/*@ name */`. In it `real` stands for the type and for the end
 of names, LANES for how many of them fit into 32 bytes, FMA for the fused multiply-add, SQRT for
-the root.
+the root. After the name there may be sizes of tiles, HIGHxWIDE, of which each makes a function.
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ def blocks() -> dict[str, str]:
     """All functions by name, those of vecmath.h first."""
     found = dict(from_vecmath())
     for path in sorted(HERE.glob("*.c")):
-        pieces = re.split(r"^/\*@ (\w+) \*/\n", path.read_text(), flags=re.MULTILINE)
-        for name, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        pieces = re.split(r"^/\*@ (\w+)(.*) \*/\n", path.read_text(), flags=re.MULTILINE)
+        for name, tiles, text in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
             if not re.search(r"real", name):
                 found[name] = text.strip() + "\n"
                 continue
             for kind in KINDS:
-                found[name.replace("real", kind)] = of_kind(text, kind).strip() + "\n"
+                made = of_kind(text, kind).strip() + "\n"
+                own = name.replace("real", kind)
+                for tile in tiles.split():
+                    found[f"{own}_{tile}"] = of_tile(made, own, tile)
+                if not tiles:
+                    found[own] = made
     return found
 
 
@@ -41,6 +46,13 @@ def of_kind(text: str, kind: str) -> str:
     text = re.sub(r"\bBELOW\b", BELOW[kind], text)
     text = re.sub(r"\bSQRT\b", SQRT[kind], text)
     return re.sub(r"\bFMA\b", fma, text)
+
+
+def of_tile(text: str, name: str, tile: str) -> str:
+    """A function for tiles of some size."""
+    high, wide = tile.split("x")
+    text = re.sub(rf"\b{name}\b", f"{name}_{tile}", text)
+    return re.sub(r"\bHIGH\b", high, re.sub(r"\bWIDE\b", wide, text))
 
 
 def from_vecmath() -> dict[str, str]:

@@ -35,8 +35,9 @@ def conv(c: Call, memory: Memory) -> str:
     name, g = geometry(c, memory, c.p[5])
     offset = taps(c, memory, g, c.p[6], c.n[17])
     laid = g[15] * g[9] * g[10] * g[11]
+    tile = "8x8" if g[14] <= 8 else "8x16" if g[14] <= 16 else "4x32"
     return function(
-        c.name,
+        f"{c.name}_{tile}",
         memory.pointer(c.p[0], c.T),
         memory.pointer(c.p[1], c.T),
         memory.pointer(c.p[3], c.T),
@@ -57,8 +58,9 @@ def conv_weights(c: Call, memory: Memory) -> str:
     offset = taps(c, memory, g, c.p[5], c.n[17])
     laid = g[15] * g[9] * g[10] * g[11]
     pixels = max(128 // g[14], 1) * g[14] * 32
+    tile = "12x8" if features <= 8 else "8x16" if features <= 16 else "4x32"
     return function(
-        c.name,
+        f"{c.name}_{tile}",
         memory.pointer(c.p[0], c.T),
         memory.pointer(c.p[1], c.T),
         memory.pointer(c.p[3], c.T, True),

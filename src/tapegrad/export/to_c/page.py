@@ -91,13 +91,16 @@ def includes(weights: str) -> str:
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #define INDEPENDENT
+#define SIDE_BY_SIDE _Pragma("clang loop unroll(disable) vectorize(enable)")
 #elif defined(__GNUC__)
 #define INDEPENDENT _Pragma("GCC ivdep")
+#define SIDE_BY_SIDE _Pragma("GCC unroll 1") /* else it is unrolled, and no vectors are seen */
 #if !defined(__STRICT_ANSI__)
 #pragma GCC optimize("fp-contract=off")
 #endif
 #else
 #define INDEPENDENT
+#define SIDE_BY_SIDE
 #endif
 """
     )
@@ -295,6 +298,7 @@ def first_random(printed: Printed) -> list[str]:
     state, kept, _ = random.mark()
     return [
         "memcpy(random_state.word, first_words, sizeof first_words);",
+        "random_temper();",
         f"random_state.next = {int(state[624])};",
         *[f"random_state.kept[{i}] = {number(float(x))};" for i, x in enumerate(kept)],
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .layers import room_for
 from .places import Memory
 from .printers import Call, function, prints
 
@@ -22,6 +23,7 @@ def lstm(c: Call, memory: Memory) -> str:
         memory.pointer(out, c.T, True),
         walk(c, memory, c.p[6]),
         *c.n[1:3],
+        room_for(c, memory, 4 * c.n[2] ** 2),
     )
 
 
@@ -44,6 +46,7 @@ def gru(c: Call, memory: Memory) -> str:
         *[memory.pointer(at, c.T, True) for at in c.p[4:6]],
         walk(c, memory, c.p[6]),
         *c.n[1:3],
+        room_for(c, memory, 3 * c.n[2] ** 2),
     )
 
 
@@ -66,6 +69,7 @@ def rnn(c: Call, memory: Memory) -> str:
         *[memory.pointer(at, c.T) for at in c.p[1:3]],
         walk(c, memory, c.p[3]),
         *c.n[1:4],
+        room_for(c, memory, c.n[2] ** 2),
     )
 
 

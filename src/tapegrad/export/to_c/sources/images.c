@@ -28,7 +28,7 @@ static void lay_real(const real *x, const int64_t *g, int64_t depth, real *out) 
                 }
 }
 
-/*@ conv_real */
+/*@ conv_real 4x32 8x16 8x8 */
 /* Each output is the bias, plus weight by pixel, channel by channel and tap by tap. `offset` says where
    the taps of a channel are in the layout, `place` where they are among the weights. `step`: in the
    weights per group, feature and channel, in `out` per image, channel, plane, row and column. */
@@ -36,7 +36,6 @@ static void conv_real(const real *x, const real *weight, const real *bias, real 
                       const int64_t *g, const int64_t *offset, const int64_t *place,
                       const int64_t *step, int64_t images, int64_t groups, int64_t features,
                       int64_t depth, int64_t taps, real *room) {
-    enum { HIGH = 4, WIDE = 32 };
     const int64_t size = g[0] * g[1] * g[2], laid = g[15] * g[9] * g[10] * g[11];
     for (int64_t image = 0; image < images; image++)
         for (int64_t group = 0; group < groups; group++) {
@@ -61,6 +60,7 @@ static void conv_real(const real *x, const real *weight, const real *bias, real 
                                 const int64_t tap = c * step[2] + place[t];
                                 for (int r = 0; r < HIGH; r++) {
                                     const real factor = w[r][tap];
+                                    SIDE_BY_SIDE
                                     for (int i = 0; i < WIDE; i++)
                                         sum[r][i] = FMA(factor, from[i], sum[r][i]);
                                 }
@@ -75,14 +75,13 @@ static void conv_real(const real *x, const real *weight, const real *bias, real 
         }
 }
 
-/*@ conv_weights_real */
+/*@ conv_weights_real 4x32 8x16 12x8 */
 /* The gradient of the weights: rows of some pixels are added up, then these sums band by band, then
    those of `parts` of all bands. */
 static void conv_weights_real(const real *x, const real *y, real *out, const int64_t *g,
                               const int64_t *offset, int64_t images, int64_t groups,
                               int64_t features, int64_t depth, int64_t taps, int64_t rows,
                               int64_t band, int64_t bands, int64_t parts, real *room) {
-    enum { WIDE = 32, DEEP = 4 };
     const int64_t size = g[0] * g[1] * g[2], laid = g[15] * g[9] * g[10] * g[11];
     const int64_t columns = g[14], some = 128 / columns > 1 ? 128 / columns : 1;
     const int64_t all = depth * taps, most = some * columns;
@@ -106,10 +105,10 @@ static void conv_weights_real(const real *x, const real *y, real *out, const int
                             for (int64_t i = 0; i < (stop - line) * columns; i++)
                                 pixels[i * WIDE + r] = from[i];
                         }
-                        for (int64_t j = 0; j < all; j += DEEP) {
-                            real sum[DEEP][WIDE] = {{0}};
-                            const real *from[DEEP], *each = pixels;
-                            for (int d = 0; d < DEEP; d++) {
+                        for (int64_t j = 0; j < all; j += HIGH) {
+                            real sum[HIGH][WIDE] = {{0}};
+                            const real *from[HIGH], *each = pixels;
+                            for (int d = 0; d < HIGH; d++) {
                                 const int64_t tap = j + d < all ? j + d : all - 1;
                                 from[d] = room + tap / taps * laid + offset[tap % taps];
                             }
@@ -117,13 +116,14 @@ static void conv_weights_real(const real *x, const real *y, real *out, const int
                                 const int64_t at =
                                     (l / g[13] * g[10] + l % g[13]) * g[11];
                                 for (int64_t i = 0; i < columns; i++, each += WIDE)
-                                    for (int d = 0; d < DEEP; d++) {
+                                    for (int d = 0; d < HIGH; d++) {
                                         const real pixel = from[d][at + i];
+                                        SIDE_BY_SIDE
                                         for (int r = 0; r < WIDE; r++)
                                             sum[d][r] = FMA(pixel, each[r], sum[d][r]);
                                     }
                             }
-                            for (int64_t d = 0; d < DEEP && j + d < all; d++)
+                            for (int64_t d = 0; d < HIGH && j + d < all; d++)
                                 for (int64_t r = 0; r < width; r++)
                                     total[(f + r) * all + j + d] += sum[d][r];
                         }
@@ -138,38 +138,42 @@ static void conv_weights_real(const real *x, const real *y, real *out, const int
 /*@ max_pool2d_real */
 /* Maxima of windows, and their places in a plane, where they are wanted. n: planes, then of rows and of
    columns size, kernel, stride, padding, windows. The first of equals wins, column by column or row by
-   row. */
-#undef LARGER
-#define LARGER(v)                                                                                  \
-    if (v > best || v != v) {                                                                      \
-        best = v;                                                                                  \
-        found = a * w[0] + b;                                                                      \
-    }
+   row. A row of windows is done at once, element by element of the windows. */
 static void max_pool2d_real(const real *x, real *out, int64_t *place, const int64_t *n,
                             int by_columns) {
     const int64_t *h = n + 1, *w = n + 6;
-    for (int64_t plane = 0; plane < n[0]; plane++)
-        for (int64_t row = 0; row < h[4]; row++)
-            for (int64_t column = 0; column < w[4]; column++) {
-                const int64_t top = row * h[2] - h[3], left = column * w[2] - w[3];
-                const int64_t to = (plane * h[4] + row) * w[4] + column;
-                const int64_t a0 = top > 0 ? top : 0, b0 = left > 0 ? left : 0;
-                const int64_t a1 = top + h[1] < h[0] ? top + h[1] : h[0];
-                const int64_t b1 = left + w[1] < w[0] ? left + w[1] : w[0];
-                const real *from = x + plane * h[0] * w[0];
-                real best = -INFINITY;
-                int64_t found = a0 * w[0] + b0;
-                for (int64_t b = b0; by_columns && b < b1; b++)
-                    for (int64_t a = a0; a < a1; a++)
-                        LARGER(from[a * w[0] + b])
-                for (int64_t a = a0; !by_columns && a < a1; a++)
-                    for (int64_t b = b0; b < b1; b++)
-                        LARGER(from[a * w[0] + b])
-                if (out)
-                    out[to] = best;
-                if (place)
-                    place[to] = found;
+    for (int64_t line = 0; line < n[0] * h[4]; line++)
+        for (int64_t start = 0; start < w[4]; start += 64) {
+            const int64_t count = w[4] - start < 64 ? w[4] - start : 64;
+            const int64_t top = line % h[4] * h[2] - h[3], left = start * w[2] - w[3];
+            const int64_t low = top > 0 ? top : 0, high = top + h[1] < h[0] ? top + h[1] : h[0];
+            const real *from = x + line / h[4] * h[0] * w[0];
+            real best[64];
+            int32_t found[64];
+            for (int64_t i = 0; i < count; i++) {
+                const int64_t first = left + i * w[2];
+                best[i] = -INFINITY;
+                found[i] = (int32_t)(low * w[0] + (first > 0 ? first : 0));
             }
+            for (int64_t k = 0; k < (high - low) * w[1]; k++) {
+                const int64_t a = low + (by_columns ? k % (high - low) : k / w[1]);
+                const int64_t b = left + (by_columns ? k / (high - low) : k % w[1]);
+                const int64_t step = w[2], begin = b < 0 ? (step - 1 - b) / step : 0;
+                const int64_t inside = w[0] > b ? (w[0] - b + step - 1) / step : 0;
+                const int64_t end = inside < count ? inside : count, at = a * w[0] + b;
+                INDEPENDENT
+                for (int64_t i = begin; i < end; i++) {
+                    const real v = from[at + i * step];
+                    const int larger = (v > best[i]) | (v != v);
+                    best[i] = larger ? v : best[i];
+                    found[i] = larger ? (int32_t)(at + i * step) : found[i];
+                }
+            }
+            for (int64_t i = 0; out && i < count; i++)
+                out[line * w[4] + start + i] = best[i];
+            for (int64_t i = 0; place && i < count; i++)
+                place[line * w[4] + start + i] = found[i];
+        }
 }
 
 /*@ max_pool2d_back_real */

@@ -1,11 +1,22 @@
 /*@ random_state */
-/* PyTorch's random numbers: the words of a Mersenne twister, the place of the next one, and the second
-   number of a normal pair with whether it still waits. */
+/* PyTorch's random numbers: the words of a Mersenne twister, those that are handed out next and the
+   place of the first of them, and the second number of a normal pair with whether it still waits. */
 static struct {
-    uint32_t word[624];
+    uint32_t word[624], out[624];
     int64_t next;
     double kept[2];
 } random_state;
+
+/*@ random_temper */
+static void random_temper(void) {
+    for (int i = 0; i < 624; i++) {
+        uint32_t y = random_state.word[i];
+        y ^= y >> 11;
+        y ^= (y << 7) & 0x9d2c5680u;
+        y ^= (y << 15) & 0xefc60000u;
+        random_state.out[i] = y ^ y >> 18;
+    }
+}
 
 /*@ random_seed */
 /* What torch.manual_seed does. */
@@ -19,35 +30,42 @@ static void random_seed(uint32_t seed) {
     random_state.kept[0] = random_state.kept[1] = 0;
 }
 
-/*@ next_word */
-static uint32_t next_word(void) {
+/*@ twisted */
+static inline uint32_t twisted(uint32_t far, uint32_t high, uint32_t low) {
+    return far ^ ((high & 0x80000000u) | (low & 0x7fffffffu)) >> 1 ^ ((0u - (low & 1u)) & 0x9908b0dfu);
+}
+
+/*@ random_refill */
+static void random_refill(void) {
     uint32_t *w = random_state.word;
-    if (random_state.next >= 624) {
-        for (int i = 0; i < 624; i++) {
-            const uint32_t pair = (w[i] & 0x80000000u) | (w[(i + 1) % 624] & 0x7fffffffu);
-            w[i] = w[(i + 397) % 624] ^ pair >> 1 ^ (pair & 1u ? 0x9908b0dfu : 0u);
-        }
-        random_state.next = 0;
-    }
-    uint32_t y = w[random_state.next++];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9d2c5680u;
-    y ^= (y << 15) & 0xefc60000u;
-    return y ^ y >> 18;
+    for (int i = 0; i < 227; i++)
+        w[i] = twisted(w[i + 397], w[i], w[i + 1]);
+    for (int i = 227; i < 623; i++)
+        w[i] = twisted(w[i - 227], w[i], w[i + 1]);
+    w[623] = twisted(w[396], w[623], w[0]);
+    random_temper();
+    random_state.next = 0;
+}
+
+/*@ next_word */
+static inline uint32_t next_word(void) {
+    if (random_state.next >= 624)
+        random_refill();
+    return random_state.out[random_state.next++];
 }
 
 /*@ next_long */
-static uint64_t next_long(void) {
+static inline uint64_t next_long(void) {
     const uint64_t high = next_word();
     return high << 32 | next_word();
 }
 
 /*@ next_f32 */
 /* In [0, 1). */
-static float next_f32(void) { return (float)(int32_t)(next_word() & 0xffffff) * 0x1p-24f; }
+static inline float next_f32(void) { return (float)(int32_t)(next_word() & 0xffffff) * 0x1p-24f; }
 
 /*@ next_f64 */
-static double next_f64(void) { return (double)(next_long() & 0x1fffffffffffffu) * 0x1p-53; }
+static inline double next_f64(void) { return (double)(next_long() & 0x1fffffffffffffu) * 0x1p-53; }
 
 /*@ coins_f32 */
 static void coins_f32(float *out, int64_t n, double chance) {

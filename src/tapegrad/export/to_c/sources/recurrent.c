@@ -1,26 +1,103 @@
 /*@ add_states_real */
-/* to = keep * to + weight (state before the step): `known` sequences go on, the others begin. */
+/* to = keep * to + (state before the step) weight: `known` sequences go on, the others begin. */
 static void add_states_real(int64_t known, int64_t count, int64_t width, int64_t wide,
-                            const real *last, const real *hx, const real *weight, real keep,
+                            const real *last, const real *hx, const real *turned, real keep,
                             real *to, int64_t apart) {
     if (known)
-        scaled_product_real(known, wide, width, 1, last, width, 1, weight, 1, width, keep, to, apart);
+        scaled_product_real(known, wide, width, 1, last, width, 1, turned, wide, 1, keep, to, apart);
     if (count > known)
-        scaled_product_real(count - known, wide, width, 1, hx + known * width, width, 1, weight, 1,
-                            width, keep, to + known * apart, apart);
+        scaled_product_real(count - known, wide, width, 1, hx + known * width, width, 1, turned,
+                            wide, 1, keep, to + known * apart, apart);
+}
+
+/*@ turn_real */
+/* A matrix transposed. */
+static void turn_real(const real *from, int64_t rows, int64_t columns, real *to) {
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++)
+            to[j * rows + i] = from[i * columns + j];
+}
+
+/*@ lstm_real */
+/* All steps of an LSTM. `gates` are what the input adds to them, at first; `walk` has the first row and
+   the number of rows of every step; `turned` is room for the weights. */
+static void lstm_real(real *gates, const real *hx, const real *cx, const real *weight, real *cells,
+                      real *out, const int64_t *walk, int64_t steps, int64_t width, real *turned) {
+    const int64_t wide = 4 * width;
+    turn_real(weight, wide, width, turned);
+    for (int64_t s = 0; s < steps; s++) {
+        const int64_t first = walk[2 * s], count = walk[2 * s + 1];
+        const int64_t last = s ? walk[2 * s - 2] : 0, before = s ? walk[2 * s - 1] : 0;
+        const int64_t known = count < before ? count : before; /* the others begin here */
+        real *gate = gates + first * wide;
+        add_states_real(known, count, width, wide, out + last * width, hx, turned, 1, gate, wide);
+        for (int64_t row = 0; row < count; row++) {
+            real *i = gate + row * wide, *f = i + width, *g = f + width, *o = g + width;
+            real *cell = cells + (first + row) * width, *h = out + (first + row) * width;
+            const real *c = row < known ? cells + (last + row) * width : cx + row * width;
+            INDEPENDENT
+            for (int64_t k = 0; k < width; k++) {
+                i[k] = sigmoid_real(i[k]);
+                f[k] = sigmoid_real(f[k]);
+                g[k] = tanh_real(g[k]);
+                o[k] = sigmoid_real(o[k]);
+                cell[k] = f[k] * c[k] + g[k] * i[k];
+                h[k] = tanh_real(cell[k]) * o[k];
+            }
+        }
+    }
+}
+
+/*@ lstm_back_real */
+/* The gradient of the sums inside the gates, from those of `out` and `cells` (or NULL); `to_h` and
+   `to_c` pass from step to step. */
+static void lstm_back_real(const real *to_out, const real *to_cells, const real *cx,
+                           const real *weight, const real *cells, const real *gates,
+                           real *to_gates, real *to_h, real *to_c, const int64_t *walk,
+                           int64_t steps, int64_t width) {
+    const int64_t wide = 4 * width;
+    for (int64_t s = steps - 1; s >= 0; s--) {
+        const int64_t first = walk[2 * s], count = walk[2 * s + 1];
+        const int64_t last = s ? walk[2 * s - 2] : 0, known = s ? walk[2 * s - 1] : 0;
+        for (int64_t row = 0; row < count; row++) {
+            const int64_t at = first + row;
+            const real *i = gates + at * wide, *f = i + width, *g = f + width, *o = g + width;
+            const real *cell = cells + at * width;
+            const real *before = row < known ? cells + (last + row) * width : cx + row * width;
+            real *di = to_gates + at * wide, *df = di + width, *dg = df + width, *d_o = dg + width;
+            real *carry_h = to_h + row * width, *carry_c = to_c + row * width;
+            INDEPENDENT
+            for (int64_t k = 0; k < width; k++) {
+                const real dh = to_out ? carry_h[k] + to_out[at * width + k] : carry_h[k];
+                const real dc_on = to_cells ? carry_c[k] + to_cells[at * width + k] : carry_c[k];
+                const real t = tanh_real(cell[k]);
+                const real dc = dh * (o[k] * (1 - t * t)) + dc_on;
+                di[k] = dc * (i[k] * (1 - i[k]) * g[k]);
+                df[k] = dc * (f[k] * (1 - f[k]) * before[k]);
+                dg[k] = dc * ((1 - g[k] * g[k]) * i[k]);
+                d_o[k] = dh * (o[k] * (1 - o[k]) * t);
+                carry_c[k] = dc * f[k];
+            }
+        }
+        if (count)
+            scaled_product_real(count, width, wide, 1, to_gates + first * wide, wide, 1, weight,
+                                width, 1, 0, to_h, width);
+    }
 }
 
 /*@ gru_real */
 /* All steps of a GRU. `gates`: r, z, n, and what r is multiplied by. */
 static void gru_real(const real *input, const real *hx, const real *weight, const real *bias,
-                     real *gates, real *out, const int64_t *walk, int64_t steps, int64_t width) {
+                     real *gates, real *out, const int64_t *walk, int64_t steps, int64_t width,
+                     real *turned) {
     const int64_t wide = 4 * width;
+    turn_real(weight, 3 * width, width, turned);
     for (int64_t s = 0; s < steps; s++) {
         const int64_t first = walk[2 * s], count = walk[2 * s + 1];
         const int64_t last = s ? walk[2 * s - 2] : 0, before = s ? walk[2 * s - 1] : 0;
         const int64_t known = count < before ? count : before;
         real *gate = gates + first * wide;
-        add_states_real(known, count, width, 3 * width, out + last * width, hx, weight, 0,
+        add_states_real(known, count, width, 3 * width, out + last * width, hx, turned, 0,
                         gate + width, wide);
         for (int64_t row = 0; row < count; row++) {
             const real *x = input + (first + row) * 3 * width;
@@ -79,13 +156,14 @@ static void gru_back_real(const real *to_out, const real *hx, const real *weight
 
 /*@ rnn_real */
 static void rnn_real(real *out, const real *hx, const real *weight, const int64_t *walk,
-                     int64_t steps, int64_t width, int relu) {
+                     int64_t steps, int64_t width, int relu, real *turned) {
+    turn_real(weight, width, width, turned);
     for (int64_t s = 0; s < steps; s++) {
         const int64_t first = walk[2 * s], count = walk[2 * s + 1];
         const int64_t last = s ? walk[2 * s - 2] : 0, before = s ? walk[2 * s - 1] : 0;
         real *to = out + first * width;
         add_states_real(count < before ? count : before, count, width, width, out + last * width, hx,
-                        weight, 1, to, width);
+                        turned, 1, to, width);
         for (int64_t k = 0; k < count * width; k++)
             to[k] = relu ? to[k] <= 0 ? 0 : to[k] : tanh_real(to[k]);
     }

@@ -10,10 +10,13 @@ static void scaled_product_real(int64_t m, int64_t n, int64_t k, real scale, con
             const int64_t deep = k - start < 256 ? k - start : 256;
             const int64_t width = n - left < WIDE ? n - left : WIDE;
             const real beta = start ? 1 : keep;
-            for (int64_t i = 0; i < deep; i++)
+            const real *from = b + start * b_down + left * b_right;
+            const int in_place = b_right == 1 && width == WIDE;
+            const real *columns = in_place ? from : panel;
+            const int64_t apart = in_place ? b_down : WIDE;
+            for (int64_t i = 0; !in_place && i < deep; i++)
                 for (int64_t j = 0; j < WIDE; j++)
-                    panel[i * WIDE + j] =
-                        j < width ? b[(start + i) * b_down + (left + j) * b_right] : 0;
+                    panel[i * WIDE + j] = j < width ? from[i * b_down + j * b_right] : 0;
             for (int64_t top = 0; top < m; top += HIGH) {
                 real sum[HIGH][WIDE] = {{0}};
                 const int64_t high = m - top < HIGH ? m - top : HIGH;
@@ -24,7 +27,7 @@ static void scaled_product_real(int64_t m, int64_t n, int64_t k, real scale, con
                     for (int r = 0; r < HIGH; r++) {
                         const real factor = x[r][i * a_right];
                         for (int j = 0; j < WIDE; j++)
-                            sum[r][j] = FMA(factor, panel[i * WIDE + j], sum[r][j]);
+                            sum[r][j] = FMA(factor, columns[i * apart + j], sum[r][j]);
                     }
                 for (int64_t r = 0; r < high; r++)
                     for (int64_t j = 0; j < width; j++) {
@@ -33,77 +36,6 @@ static void scaled_product_real(int64_t m, int64_t n, int64_t k, real scale, con
                     }
             }
         }
-}
-
-/*@ lstm_real */
-/* All steps of an LSTM. `gates` are what the input adds to them, at first; `walk` has the first row and
-   the number of rows of every step. */
-static void lstm_real(real *gates, const real *hx, const real *cx, const real *weight, real *cells,
-                      real *out, const int64_t *walk, int64_t steps, int64_t width) {
-    const int64_t wide = 4 * width;
-    for (int64_t s = 0; s < steps; s++) {
-        const int64_t first = walk[2 * s], count = walk[2 * s + 1];
-        const int64_t last = s ? walk[2 * s - 2] : 0, before = s ? walk[2 * s - 1] : 0;
-        const int64_t known = count < before ? count : before; /* the others begin here */
-        real *gate = gates + first * wide;
-        if (known)
-            scaled_product_real(known, wide, width, 1, out + last * width, width, 1, weight, 1, width,
-                                1, gate, wide);
-        if (count > known)
-            scaled_product_real(count - known, wide, width, 1, hx + known * width, width, 1, weight,
-                                1, width, 1, gate + known * wide, wide);
-        for (int64_t row = 0; row < count; row++) {
-            real *i = gate + row * wide, *f = i + width, *g = f + width, *o = g + width;
-            real *cell = cells + (first + row) * width, *h = out + (first + row) * width;
-            const real *c = row < known ? cells + (last + row) * width : cx + row * width;
-            INDEPENDENT
-            for (int64_t k = 0; k < width; k++) {
-                i[k] = sigmoid_real(i[k]);
-                f[k] = sigmoid_real(f[k]);
-                g[k] = tanh_real(g[k]);
-                o[k] = sigmoid_real(o[k]);
-                cell[k] = f[k] * c[k] + g[k] * i[k];
-                h[k] = tanh_real(cell[k]) * o[k];
-            }
-        }
-    }
-}
-
-/*@ lstm_back_real */
-/* The gradient of the sums inside the gates, from those of `out` and `cells` (or NULL); `to_h` and
-   `to_c` pass from step to step. */
-static void lstm_back_real(const real *to_out, const real *to_cells, const real *cx,
-                           const real *weight, const real *cells, const real *gates,
-                           real *to_gates, real *to_h, real *to_c, const int64_t *walk,
-                           int64_t steps, int64_t width) {
-    const int64_t wide = 4 * width;
-    for (int64_t s = steps - 1; s >= 0; s--) {
-        const int64_t first = walk[2 * s], count = walk[2 * s + 1];
-        const int64_t last = s ? walk[2 * s - 2] : 0, known = s ? walk[2 * s - 1] : 0;
-        for (int64_t row = 0; row < count; row++) {
-            const int64_t at = first + row;
-            const real *i = gates + at * wide, *f = i + width, *g = f + width, *o = g + width;
-            const real *cell = cells + at * width;
-            const real *before = row < known ? cells + (last + row) * width : cx + row * width;
-            real *di = to_gates + at * wide, *df = di + width, *dg = df + width, *d_o = dg + width;
-            real *carry_h = to_h + row * width, *carry_c = to_c + row * width;
-            INDEPENDENT
-            for (int64_t k = 0; k < width; k++) {
-                const real dh = to_out ? carry_h[k] + to_out[at * width + k] : carry_h[k];
-                const real dc_on = to_cells ? carry_c[k] + to_cells[at * width + k] : carry_c[k];
-                const real t = tanh_real(cell[k]);
-                const real dc = dh * (o[k] * (1 - t * t)) + dc_on;
-                di[k] = dc * (i[k] * (1 - i[k]) * g[k]);
-                df[k] = dc * (f[k] * (1 - f[k]) * before[k]);
-                dg[k] = dc * ((1 - g[k] * g[k]) * i[k]);
-                d_o[k] = dh * (o[k] * (1 - o[k]) * t);
-                carry_c[k] = dc * f[k];
-            }
-        }
-        if (count)
-            scaled_product_real(count, width, wide, 1, to_gates + first * wide, wide, 1, weight,
-                                width, 1, 0, to_h, width);
-    }
 }
 
 /*@ layer_norm_real */
