@@ -235,8 +235,16 @@ def native_extensions() -> list[Any]:
     ]
 
 
+# What only builds with kernels in C can do something with: texts of programs in C.
+TEXTS = {"tapegrad.export.to_c": ["sources/*.c"], "tapegrad.kernels.cpu": ["c/machine/*.h"]}
+
+
 def build(extensions: list[Any]) -> None:
-    setup(ext_modules=extensions, cmdclass={"build_py": BuildPy, "build_ext": BuildExt})
+    setup(
+        ext_modules=extensions,
+        cmdclass={"build_py": BuildPy, "build_ext": BuildExt},
+        exclude_package_data={} if extensions else TEXTS,
+    )
 
 
 def note(reason: object) -> None:
