@@ -110,7 +110,7 @@ def includes(weights: str) -> str:
 # A product of two floats is exact in double. Rounded to odd, its sum with the third loses nothing that
 # the second rounding needs.
 FUSED = """\
-/* The fused multiply-add of processors that have none: a sum in double, rounded to odd, then to float. */
+/* A fused multiply-add without one: the sum in double, rounded to odd, then to float. */
 #if !defined(__FP_FAST_FMAF) && !defined(__FMA__) && !defined(__ARM_FEATURE_FMA)
 static inline float fused(float a, float b, float c) {
     const double product = (double)a * (double)b;
