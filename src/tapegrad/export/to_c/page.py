@@ -107,8 +107,8 @@ def includes(weights: str) -> str:
     )
 
 
-# A product of two floats is exact in double. Rounded to odd, its sum with the third loses nothing that
-# the second rounding needs.
+# A product of two floats is exact in double. Its sum with the third, rounded to odd, still has all
+# that the second rounding needs.
 FUSED = """\
 /* A fused multiply-add without one: the sum in double, rounded to odd, then to float. */
 #if !defined(__FP_FAST_FMAF) && !defined(__FMA__) && !defined(__ARM_FEATURE_FMA)
