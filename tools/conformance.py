@@ -64,7 +64,6 @@ EXCLUDED = {
 # What functions of PyTorch's return, without which its helpers cannot be imported or do not work.
 ANSWERS: dict[str, Any] = {
     "_C._DisableFuncTorch": contextlib.nullcontext,
-    "_C._DisableTorchDispatch": contextlib.nullcontext,
     "_C._get_privateuse1_backend_name": "privateuseone",
     "_C._debug_only_are_vmap_fallback_warnings_enabled": False,
     "_C._debug_only_display_vmap_fallback_warnings": None,

@@ -177,7 +177,7 @@ class Pass:
         elif not node._is_leaf:
             grads = self.pull(node, total)
             if pending.node._hooks is not None:  # made by an unpack hook of the node's values
-                grads = pending.node._hooks.after(node, grads, total, self.record)
+                grads = pending.node._hooks.after(node, grads, (), self.record)
             self.hand_on(node, total, pending.owned, grads)
         elif total is not None:
             node._accumulate(total, self.record, pending.owned, self.caller)

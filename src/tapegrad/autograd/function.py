@@ -36,7 +36,7 @@ from ..core.node import (
 )
 from ..core.python_dispatch import dispatches
 from ..core.rule_functions import RAW, RECORDED
-from ..core.subclass import bare_twin
+from ..core.subclass import asked_types, bare_twin
 from ..core.swapped_data import SWAPS, newest
 from ..core.transforms.batched import above, grounded
 from ..core.transforms.dual import dual_of, with_tangent
@@ -589,7 +589,7 @@ def wrap_outputs(
             out = returned.detach()
         elif id(out) not in dirty:
             if id(out) in inputs:
-                out = alias(out, "custom")
+                out = as_returned(out)
             elif out._view_of is not None:
                 out._view_of.kind = "multi" if several and recording else "custom"
             if recording or out._view_of is None:
@@ -608,6 +608,17 @@ def set_history(ctx: Any, out: Any, slot: int, differentiable: bool) -> None:
     out._slot = slot
     out._wants_grad = True
     out._cut = None
+
+
+def as_returned(source: Any) -> Any:
+    """A view of an input that forward returns; of a subclass, what its own `view_as` gives."""
+    if not source._special or MODES.subclasses_off or not asked_types((source,)):
+        return alias(source, "custom")
+    with no_grad():
+        out = source.view_as(source)
+    if isinstance(out, TensorBase) and out._view_of is not None:
+        out._view_of.kind = "custom"
+    return out
 
 
 def alias(source: Any, kind: str) -> Any:

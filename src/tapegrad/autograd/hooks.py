@@ -7,9 +7,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from ..core.base import INTERPRETED, Node, TensorBase, as_array, wrap
+from ..core.base import INTERPRETED, Node, TensorBase, as_array, ndarray, wrap
 from ..core.lazy_conj import plain
 from ..core.modes import grad_set_to
+from ..core.references import references
 from ..errors import slips
 
 
@@ -69,9 +70,24 @@ class NodeHooks:
         self.after_node = HookDict()  # Node.register_hook
         self.accumulated_hooks = HookDict()  # Tensor.register_post_accumulate_grad_hook
 
-    def sees_gradients(self) -> bool:
-        """Whether a hook gets what arrives, and not only the `.grad` that it was added to."""
-        return bool(self.tensor or self.retained or self.before_node or self.after_node)
+    def on_leaf(self, node: Node, total: Any, record: bool, owned: int) -> tuple[Any, int]:
+        """Tensor hooks and prehooks of a leaf: the gradient, and `owned` for what they return.
+
+        `.grad` takes the array over if no hook kept it, as PyTorch does: post hooks then see what
+        is written to `.grad`. A view is copied, because references to its base are not counted.
+        """
+        if not self.tensor and not self.before_node:
+            return total, owned
+        arrived = total
+        held = 0 if total is None else references(total)
+        total = self.before(node, self.on_tensors(node, total, record), record)
+        if type(total) is not ndarray or total.base is not None:
+            return total, 0
+        if total is not arrived:
+            held = owned = 1
+        if references(total) != held:
+            owned = 0
+        return total, owned
 
     def on_tensors(self, node: Node, total: Any, record: bool) -> Any:
         """Tensor hooks, then retain_grad, on the complete gradient of each output."""
@@ -111,6 +127,11 @@ class NodeHooks:
         if not self.after_node:
             return grads
         outgoing = tuple(wrapped(g) for g in parts_of(node, total))
+        if node._is_leaf and type(total) is ndarray:
+            leaf: Any = node
+            grad = leaf.tensor()._gradient
+            if grad is not None and grad._array is total:
+                outgoing = (grad.detach(),)
         places = differentiable_places(node)
         if grads is None:
             grads = [None] * len(node._edges)
@@ -136,7 +157,12 @@ class NodeHooks:
 
 
 def parts_of(node: Node, total: Any) -> list[Any]:
-    """The gradients that arrived, per output; None for outputs that got none."""
+    """The gradients that arrived, per output; None for outputs that got none.
+
+    Nothing for (), which stands for gradients that are gone.
+    """
+    if type(total) is tuple:
+        return []
     if node._outputs is None:
         return [total]
     return [None] * len(node._outputs) if total is None else list(total)

@@ -76,6 +76,8 @@ def node_attribute(node: Any, name: str) -> Any:
             wanted = name[11:] if raw else name[7:]
             places = saved_places(node)
             place = places.get(wanted)
+            if wanted == "indices" and "index" in places:
+                return index_tensors(node, places["index"], raw)
             if place is not None:
                 value: Any = raw_saved(node, place) if raw else saved_value(node, place)
                 if wanted.endswith("_sym_strides") and isinstance(value, tuple):
@@ -91,6 +93,28 @@ def node_attribute(node: Any, name: str) -> Any:
     raise AttributeError(f"'{kind}' object has no attribute '{name}'")
 
 
+def index_tensors(node: Any, place: int, raw: bool) -> tuple[Any, ...]:
+    """What `x[...]` was indexed with, per dimension; None for slices, which select nothing."""
+    items = saved_value(node, place)
+    found = [None if isinstance(item, slice) else wrap(item) for item in items]
+    if not raw:
+        return tuple(found)
+    freed = functools.partial(is_freed, node)
+    return tuple([SavedTensor(functools.partial(same, t), no_hooks, freed) for t in found])
+
+
+def is_freed(node: Any) -> bool:
+    return node._kept is None
+
+
+def same(t: Any) -> Any:
+    return t
+
+
+def no_hooks(pack: Any, unpack: Any) -> None:
+    """Indices are read as they are: the hooks of a user get none of them."""
+
+
 def in_elements(node: Any, strides: tuple[int, ...]) -> tuple[int, ...]:
     """Strides in bytes, of an op whose tensors have one dtype, as PyTorch counts them."""
     for value in node._kept:
@@ -103,7 +127,9 @@ def in_elements(node: Any, strides: tuple[int, ...]) -> tuple[int, ...]:
 def node_attributes(node: Any) -> list[str]:
     names = list(object.__dir__(node))
     if isinstance(node, OpNode):
-        for name in saved_places(node):
+        for name, place in saved_places(node).items():
+            if name == "index" and node._kept is not None and type(node._kept[place]) is tuple:
+                name = "indices"
             names += [f"_saved_{name}", f"_raw_saved_{name}"]
     return sorted(set(names))
 
@@ -145,7 +171,7 @@ def raw_saved(node: OpNode, place: int) -> SavedTensor:
     return SavedTensor(
         look,
         lambda pack, unpack: pack_place(node, place, pack, unpack),
-        lambda: node._kept is None,
+        functools.partial(is_freed, node),
     )
 
 

@@ -31,32 +31,37 @@ def visit_watched(run: Pass, pending: Pending, total: Any) -> None:
         run.hand_on(node, None, 0, None)
         return
     goes_on = has_to_run(run, pending)
-    if run.shared or (hooks is not None and hooks.sees_gradients()):
+    if run.shared or (hooks is not None and not node._is_leaf):
         owned = 0
     if goes_on:
         # PyTorch: before the tensor hooks here, after them at the end.
         capture(run, node, total)
     if hooks is not None:
-        total = hooks.on_tensors(node, total, record)
+        if node._is_leaf and goes_on:
+            total, owned = hooks.on_leaf(node, total, record, owned)
+        else:
+            total = hooks.on_tensors(node, total, record)
     if not goes_on:
         capture(run, node, total)
         run.hand_on(node, None, 0, None)
         return
     grads: Any = ()
-    if hooks is not None:
-        total = hooks.before(node, total, record)
+    had_hooks = True
     if not node._is_leaf:
+        if hooks is not None:
+            total = hooks.before(node, total, record)
         if STATE.timing and total is not None:
             PROFILER.start(node.name(), None)
+        had_hooks = hooks is not None and len(hooks.after_node) != 0
         # A copy of several gradients: hooks see None where nothing arrived.
         grads = run.pull(node, list(total) if type(total) is list else total)
-        hooks = node._hooks  # an unpack hook may have made some
+        hooks = node._hooks  # an unpack hook may have made some, which do not see what arrived
         if grads is not None and not run.is_whole():
             grads = wanted(run, node, grads)
     elif total is not None:
         node._accumulate(total, record, owned, run.caller)
     if hooks is not None:
-        grads = hooks.after(node, grads, total, record)
+        grads = hooks.after(node, grads, total if had_hooks else (), record)
     if total is not None:
         if not node._is_leaf:
             for observer in observers:

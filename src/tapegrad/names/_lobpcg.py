@@ -53,6 +53,7 @@ def lobpcg(
             f"than 3 x the number of requested eigenpairs (={k})"
         )
     A, B = as_matrix(A), as_matrix(B)
+    A = (A + A.mH) / 2  # eigh reads one triangle; the gradient of what is found is symmetric
     if B is None:
         values, vectors = tg.linalg.eigh(A)
     else:

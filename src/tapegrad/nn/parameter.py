@@ -199,6 +199,12 @@ class UninitializedTensorMixin:
         refuse(cls, name)
 
 
+READERS = "__array__ backward contiguous data_ptr element_size item numpy storage stride"
+for _name in [*READERS.split(), *[n for n in dir(tg.Tensor) if n[-1] == "_" and n[0] != "_"]]:
+    if _name not in ("copy_", "set_") and _name not in vars(UninitializedTensorMixin):
+        setattr(UninitializedTensorMixin, _name, refused(_name))
+
+
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter that waits for its shape.
 

@@ -157,7 +157,8 @@ class Mismatch:
                 " An error happened while unpacking tensors; dumping logs of latest computation\n"
                 "because you passed `debug=True` to `torch.utils.checkpoint.checkpoint()`.\n\n"
                 f"Tensors saved during the original forward:\n{listed(self.first)}\n\n"
-                f"Tensors saved during recomputation:\n{listed(self.again)}\n\n{text}"
+                f"Tensors saved during recomputation:\n{listed(self.again)}\n\n{text}\n"
+                "You are seeing this error because you passed `debug=True` to checkpoint."
             )
         made = CheckpointError(text)
         made.diagnosis = {"message": sentence.partition("\n")[0], "tensors": tensors}

@@ -405,7 +405,7 @@ class _Recomputation:
         frame = self.frame
         place = len(self.saved)
         self.saved.append(Seen(x, frame.metadata(x)))
-        value = x.detach()
+        value = x.detach() if x.requires_grad else x
         if place >= len(frame.holders):
             if frame.complete:
                 raise self.mismatch().too_many()

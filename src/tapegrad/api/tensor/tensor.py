@@ -552,6 +552,20 @@ class Tensor(Operators):
     def _backward_hooks(self) -> None:
         raise RuntimeError("Deletion of _backwards_hooks not allowed!")
 
+    @property
+    def _grad_fn(self) -> Any:
+        return self.grad_fn
+
+    @_grad_fn.setter
+    def _grad_fn(self, value: Any) -> None:
+        if value is not None:
+            raise RuntimeError("_grad_fn can be only set to None")
+        self.detach_()
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> None:
+        raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
+
     # ------------------------------------------------------------------ shape and kind
 
     @property
@@ -836,7 +850,7 @@ class Tensor(Operators):
         )
 
     def __dir__(self) -> list[str]:
-        return sorted(set(super().__dir__()) - FIELDS)
+        return sorted(set(super().__dir__()) - FIELDS - {"volatile", "__cuda_array_interface__"})
 
     def __copy__(self) -> Tensor:
         return copies.shallow_copy(self)

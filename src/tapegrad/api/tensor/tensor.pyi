@@ -38,6 +38,7 @@ class Tensor:
     def _conj(self) -> Tensor: ...
     def _conj_physical(self) -> Tensor: ...
     _cut: Any
+    _grad_fn: Any
     _gradient: Any
     _make_subclass: Any
     _make_wrapper_subclass: Any

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -39,15 +41,31 @@ from ._state import StateMethods, _IncompatibleKeys
 
 # PyTorch's names of what the extra state of a module and the hooks of all modules are kept in.
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
-_global_backward_hooks = GLOBAL.backward
-_global_backward_pre_hooks = GLOBAL.backward_pre
-_global_buffer_registration_hooks = GLOBAL.buffer_registration
-_global_forward_hooks = GLOBAL.forward
-_global_forward_hooks_always_called = GLOBAL.always_called
-_global_forward_hooks_with_kwargs = GLOBAL.with_kwargs
-_global_forward_pre_hooks = GLOBAL.forward_pre
-_global_module_registration_hooks = GLOBAL.module_registration
-_global_parameter_registration_hooks = GLOBAL.parameter_registration
+GLOBAL_NAMES = {
+    "_global_backward_hooks": "backward",
+    "_global_backward_pre_hooks": "backward_pre",
+    "_global_buffer_registration_hooks": "buffer_registration",
+    "_global_forward_hooks": "forward",
+    "_global_forward_hooks_always_called": "always_called",
+    "_global_forward_hooks_with_kwargs": "with_kwargs",
+    "_global_forward_pre_hooks": "forward_pre",
+    "_global_module_registration_hooks": "module_registration",
+    "_global_parameter_registration_hooks": "parameter_registration",
+}
+
+
+class GlobalNames(types.ModuleType):
+    """This module: a program that replaces a dict of global hooks replaces the hooks."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in GLOBAL_NAMES:
+            setattr(GLOBAL, GLOBAL_NAMES[name], value)
+        super().__setattr__(name, value)
+
+
+for _name, _field in GLOBAL_NAMES.items():
+    globals()[_name] = getattr(GLOBAL, _field)
+sys.modules[__name__].__class__ = GlobalNames
 
 __all__ = [
     "Module",

@@ -44,9 +44,20 @@ def elementwise_jvp(record: Op, F: Any, tensors: Any, tangents: Any, outs: Any, 
     total = None
     for rule, t in zip(record.rules, tangents, strict=True):
         if t is not None and rule is not None:
-            part = rule.call(F, t, kept)
+            try:
+                part = rule.call(F, t, kept)
+            except NotImplementedError as error:
+                raise no_forward_mode(record) from error
             total = part if total is None else total + part
     return total
+
+
+def no_forward_mode(record: Op) -> NotImplementedError:
+    name = (record.aten or record.name).partition(".")[0]
+    return NotImplementedError(
+        f"Trying to use forward AD with {name} that does not support it because it has not been "
+        "implemented yet."
+    )
 
 
 def fact(x: Any, what: str) -> Any:

@@ -1,0 +1,191 @@
+"""Behaviour that PyTorch's own tests hold, and in which tapegrad once differed."""
+
+from collections import OrderedDict
+
+from .harness import program
+
+
+@program
+def gradients_that_hooks_of_a_leaf_see_and_grad_takes_over(torch, log):
+    ways = {
+        "sum": lambda x: x.sum(),
+        "mul": lambda x: (x * 2).sum(),
+        "two parts": lambda x: (x * 2 * x).sum(),
+        "product": lambda x: x @ torch.ones(3),
+    }
+    for name, way in ways.items():
+        for pre in (None, lambda g: g / 2, lambda g: g):
+            for keep in (False, True):
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                node = x.view_as(x).grad_fn.next_functions[0][0]
+                held = []
+
+                def prehook(grads, pre=pre, keep=keep, held=held):
+                    answer = (pre(grads[0]),)
+                    if keep:
+                        held.append(answer[0])
+                    return answer
+
+                if pre is not None:
+                    node.register_prehook(prehook)
+
+                def add_one(t):
+                    t.grad.add_(1)
+
+                def posthook(inputs, outputs, x=x, name=name):
+                    log(name, inputs, outputs[0].tolist(), x.grad.tolist())
+                    log(outputs[0].data_ptr() == x.grad.data_ptr(), x.grad._version)
+
+                x.register_post_accumulate_grad_hook(add_one)
+                node.register_hook(posthook)
+                way(x).backward()
+                log(x.grad)
+
+
+@program
+def node_hooks_made_while_a_saved_tensor_is_unpacked(torch, log):
+    for watched in (False, True):
+        a = torch.ones(3, requires_grad=True)
+
+        def unpack(t):
+            node = torch._C._current_autograd_node()
+            node.register_hook(lambda gi, go: log([g is None for g in gi], go))
+            return t
+
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+            y = a * a
+        if watched:
+            y.grad_fn.register_prehook(lambda g: None)
+        y.sum().backward()
+        log(a.grad.tolist())
+
+
+@program
+def indices_that_a_node_saved(torch, log):
+    a = torch.ones(2, 2, requires_grad=True)
+    index = torch.tensor([0, 1])
+    for key in ((slice(None), index), (index,), (index, index), (a > 0,), (None, index)):
+        out = a[key]
+        node = out.grad_fn
+        log(node._saved_indices, node._saved_self_sym_sizes)
+        log([type(raw).__name__ for raw in node._raw_saved_indices])
+        log("_saved_indices" in dir(node), "_saved_index" in dir(node))
+        out.sum().backward()
+        log.raises(lambda node=node: node._saved_indices)
+    node = a[:, index].grad_fn
+    log.raises(lambda: node._raw_saved_indices[0].register_hooks(lambda x: x, lambda x: x))
+
+
+@program
+def the_private_grad_fn(torch, log):
+    x = torch.ones(2, requires_grad=True) * 2
+    log(type(x._grad_fn).__name__)
+
+    def put(value):
+        x._grad_fn = value
+
+    def remove():
+        del x._grad_fn
+
+    log.raises(lambda: put(1))
+    log.raises(remove)
+    put(None)
+    log(x, x._grad_fn, x.requires_grad)
+    log("__cuda_array_interface__" in dir(x), "volatile" in dir(x))
+
+
+@program
+def forward_mode_of_functions_without_it(torch, log):
+    fwAD = torch.autograd.forward_ad
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(torch.ones(2), torch.ones(2))
+        log.raises(lambda: torch.igamma(dual, dual))
+        log.raises(lambda: torch.igammac(dual, dual))
+
+
+@program
+def inputs_of_subclasses_that_functions_return_as_they_are(torch, log):
+    class Plain(torch.Tensor):
+        pass
+
+    class Wrapper(torch.Tensor):
+        def __init__(self, data):
+            super().__init__()
+            self._data = data
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            args = tuple(a._data if isinstance(a, cls) else a for a in args)
+            out = func(*args, **(kwargs or {}))
+            return cls(out) if isinstance(out, torch.Tensor) else out
+
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    log(type(Same.apply(Wrapper(torch.ones(2)))).__name__)
+    for needed in (False, True):
+        x = torch.ones(2).as_subclass(Plain).requires_grad_(needed)
+        y = Same.apply(x)
+        log(type(y).__name__, y.requires_grad, type(y.grad_fn).__name__, y._is_view())
+        if needed:
+            y.sum().backward()
+            log(x.grad.tolist())
+            log.raises(lambda y=y: y.add_(1))
+
+
+@program
+def eigenvectors_of_a_matrix_that_is_not_quite_symmetric(torch, log):
+    a = torch.tensor([[3.0, 1.0, 0.0], [0.5, 2.0, 0.25], [0.0, 0.75, 1.0]], dtype=torch.float64)
+    a = ((a + a.mT) / 2).requires_grad_()
+    values, _ = torch.lobpcg(a, k=1, X=torch.eye(3, 1, dtype=torch.float64))
+    (g,) = torch.autograd.grad(values.sum(), a)
+    log(torch.equal(g, g.mT))
+    log([[round(v, 5) for v in row] for row in g.tolist()])
+
+
+@program
+def what_a_checkpoint_hands_to_the_backward_pass(torch, log):
+    seen = []
+
+    class Keeps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(y)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.extend(ctx.saved_tensors)
+            return g, None
+
+    a = torch.tensor(1.0, requires_grad=True)
+    b = torch.tensor(1.0)
+    checkpoint = torch.utils.checkpoint.checkpoint
+    checkpoint(Keeps.apply, a, b, use_reentrant=False).backward()
+    log(seen[0] is b)
+
+
+@program
+def global_hooks_that_are_replaced(torch, log):
+    module = torch.nn.modules.module
+    torch.nn.modules.module.register_module_forward_hook(lambda m, i, o: log("called"))
+    torch.nn.ReLU()(torch.ones(1))
+    module._global_forward_hooks = OrderedDict()
+    torch.nn.ReLU()(torch.ones(1))
+    log(len(module._global_forward_hooks))
+
+
+@program
+def parameters_without_a_shape(torch, log):
+    for t in (torch.nn.UninitializedParameter(), torch.nn.parameter.UninitializedBuffer()):
+        with torch.no_grad():
+            for name in ("zero_", "detach_", "item", "stride", "contiguous", "data_ptr"):
+                log.raises(getattr(t, name))
+            log.raises(lambda t=t: t.mul_(2))
+            log.raises(lambda t=t: torch.nn.init.zeros_(t))
