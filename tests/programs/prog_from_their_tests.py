@@ -189,3 +189,35 @@ def parameters_without_a_shape(torch, log):
                 log.raises(getattr(t, name))
             log.raises(lambda t=t: t.mul_(2))
             log.raises(lambda t=t: torch.nn.init.zeros_(t))
+
+
+@program
+def memory_order_of_pooled_images(torch, log):
+    F = torch.nn.functional
+    images = [
+        torch.arange(216.0).view(2, 3, 6, 6).contiguous(memory_format=torch.channels_last),
+        torch.arange(216.0).view(2, 3, 6, 6),
+        torch.arange(108.0).view(1, 3, 6, 6).contiguous(memory_format=torch.channels_last),
+    ]
+    for x in images:
+        log(F.adaptive_avg_pool2d(x, 1).stride(), F.adaptive_avg_pool2d(x, (2, 1)).stride())
+        values, indices = F.max_pool2d(x, 2, return_indices=True)
+        log(values.stride(), indices.stride(), F.max_unpool2d(values, indices, 2).stride())
+        log(x.amax((-1, -2), keepdim=True).stride(), x.amin(1, keepdim=True).stride())
+    x = torch.arange(384.0).view(2, 3, 4, 4, 4)
+    x = x.contiguous(memory_format=torch.channels_last_3d).requires_grad_()
+    log(F.adaptive_avg_pool3d(x, 1).stride(), F.adaptive_avg_pool3d(x, 2).stride())
+    log(type(F.adaptive_avg_pool3d(x, 1).grad_fn).__name__)
+
+
+@program
+def gradients_of_pools_with_nothing_in_them(torch, log):
+    F = torch.nn.functional
+    x = torch.ones(1, 64, requires_grad=True)
+    log.raises(lambda: F.adaptive_avg_pool1d(x, 0).sum().backward())
+    log.raises(lambda: F.adaptive_max_pool1d(x, 0).sum().backward())
+    x = torch.ones(1, 4, 5, 6, requires_grad=True)
+    log.raises(lambda: F.adaptive_avg_pool2d(x, 0).sum().backward())
+    log.raises(lambda: F.adaptive_avg_pool3d(x, 0).sum().backward())
+    log.raises(lambda: F.adaptive_max_pool2d(x, 0).sum().backward())
+    log.raises(lambda: F.adaptive_max_pool3d(x, 0).sum().backward())

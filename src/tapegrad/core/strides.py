@@ -40,6 +40,12 @@ def contiguous(xp: Any, x: Any) -> Any:
     return x if x.flags.c_contiguous else xp.ascontiguousarray(x)
 
 
+def repacked(xp: Any, out: Any) -> Any:
+    """A contiguous array; in dimensions of size 1 NumPy would leave any stride as it is."""
+    made = xp.ascontiguousarray(out)
+    return (made.reshape(-1) if 1 in out.shape else made).reshape(out.shape)
+
+
 def channels_last(x: Any) -> bool:
     """Whether the channels of a pixel are adjacent in memory, and the pixels in order."""
     least = 0

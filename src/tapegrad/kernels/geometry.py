@@ -43,7 +43,10 @@ def laid_out_like(xp: Any, input: Any, out: Any, n: int) -> Any:
     if n == 1 or not channels_last(input):
         return out
     last = (0, *range(2, n + 2), 1)
-    return xp.ascontiguousarray(out.transpose(last)).transpose(0, n + 1, *range(1, n + 1))
+    made = xp.ascontiguousarray(out.transpose(last))
+    if 1 in made.shape:  # whose strides NumPy leaves as they are
+        made = made.reshape(-1).reshape(made.shape)
+    return made.transpose(0, n + 1, *range(1, n + 1))
 
 
 def ordered(array: Any) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ from ...core.devices import xp_of
 from ...core.host_arrays import host
 from ...core.node import unbroadcast
 from ...core.python_dispatch import same_always
+from ...core.strides import repacked
 from ...core.transforms.batched import physical_array
 from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
@@ -89,12 +90,6 @@ def in_memory_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> An
     if not out.ndim:
         return out.copy()
     return repacked(xp, out.transpose(order)).transpose(np.argsort(order).tolist())
-
-
-def repacked(xp: Any, out: Any) -> Any:
-    """A contiguous copy; in dimensions of size 1 NumPy would leave any stride as it is."""
-    made = xp.ascontiguousarray(out)
-    return (made.reshape(-1) if 1 in out.shape else made).reshape(out.shape)
 
 
 def index_layout(input: Any, index: tuple[Any, ...]) -> tuple[list[int], int, int]:

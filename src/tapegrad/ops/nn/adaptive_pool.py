@@ -15,6 +15,7 @@ import numpy as np
 from ...core.host_arrays import host
 from ...core.op import Op
 from ...core.rounding import half_as_single
+from ...core.strides import channels_last, contiguous
 from ...kernels.geometry import laid_out_like
 from ...kernels.resampling_taps import Table, mix
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
@@ -98,7 +99,8 @@ class AdaptiveMean(Block):
                 x = even_means(x.reshape(*before, out, n // out, *behind), axis + 1)
             else:
                 x = mix(xp, x, axis, means(n, out))
-        return laid_out_like(xp, input, x.astype(input.dtype, copy=False), 2)
+        x = x.astype(input.dtype, copy=False)
+        return laid_out_like(xp, input, x, 2) if len(out_sizes) == 2 else contiguous(xp, x)
 
 
 FEW = 8  # elements of a window: adding slices of them is faster than a reduction
@@ -141,6 +143,7 @@ class AdaptiveMeanBackward(Block):
     public = False
 
     def fwd(xp, grad, sizes):
+        check_gradient(f"adaptive_avg_pool{len(sizes)}d_backward", grad.shape)
         g = half_as_single(grad)
         lead = g.ndim - len(sizes)
         if not grad.size:
@@ -239,6 +242,15 @@ class AdaptiveMax(Block):
         return laid_out_like(xp, input, values, 2), laid_out_like(xp, input, indices, 2)
 
 
+def check_gradient(name: str, shape: Sizes) -> None:
+    for d in range(1, len(shape)):
+        if shape[d] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected grad_output to have non-zero size for non-batch dimensions, "
+                f"but grad_output has sizes {list(shape)} with dimension {d} being empty"
+            )
+
+
 class AtIndices(Block):
     """Gradients that go back to indices into the planes of `sizes`."""
 
@@ -281,6 +293,13 @@ def with_indices(base: Any, n: int, title: str, node_title: str, about: str, of_
         aten = back
         leading = (n, n)
 
+    if base is AdaptiveMax:
+
+        def checked(xp: Any, grad: Any, indices: Any, sizes: Sizes) -> Any:
+            check_gradient(back, grad.shape)
+            return AtIndices.fwd(xp, grad, indices, sizes)
+
+        Backward.fwd = checked  # type: ignore[method-assign, assignment]
     made = op(Maxima)
     op(Backward)
     return made
@@ -333,9 +352,13 @@ def mean_pool(input: Any, sizes: Sizes, n: int) -> Any:
             f"{name}: elements of output_size must be greater than or equal to 0 but received "
             f"{{{spelled}}}"
         )
-    if volume(sizes) == 1:
-        return input.mean(tuple(range(-n, 0)), True)
     shape = input._array.shape
+    if volume(sizes) == 1:
+        found = input.mean(tuple(range(-n, 0)), True)
+        if len(shape) == n + 2 and not input.is_contiguous() and channels_last(input._array):
+            channels = shape[1]
+            found.as_strided_(found.shape, (channels, 1, *[channels] * n))
+        return found
     if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got {list(shape)}")
     check_filled(name, shape, n, len(shape) - n)

@@ -15,6 +15,7 @@ from ...core.op import Op
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values
 from ...errors import must_be_tensor
+from ...kernels.geometry import laid_out_like
 from ..block import APIS, SINGLE, Autocast, Block, Case, apply, looks_at_values, op
 from ..block.samples import Draw, Index
 from .adaptive_pool import with_indices
@@ -49,7 +50,7 @@ class Unpooling(Block):
         if out.size and input.size:
             start = xp.arange(0, planes * plane, plane).reshape(-1, 1)
             out[(indices.reshape(planes, -1) + start).reshape(-1)] = input.reshape(-1)
-        return out.reshape(*lead, *sizes)
+        return laid_out_like(xp, input, out.reshape(*lead, *sizes), 2)
 
     def d_input(F, grad, indices, sizes):
         return picked(F, grad, indices, len(sizes))

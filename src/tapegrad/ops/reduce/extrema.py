@@ -7,7 +7,7 @@ from typing import Any
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.named_results import return_type
-from ...core.strides import contiguous
+from ...core.strides import contiguous, repacked
 from ..block import APIS, Block, Case, api, apply, op
 from ..block.batching import entry_dims, flattened, up
 from ..block.checks import OUT_EXACT, all_dims, array_of, one_dim, only_bool
@@ -255,7 +255,7 @@ class Amax(SharedExtremum):
     onnx = "ReduceMax"
 
     def fwd(xp, input, dim, keepdim):
-        return contiguous(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim))
+        return repacked(xp, xp.maximum.reduce(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=(), keepdim=False):
         return shared_extremum(Amax, "max_values_cpu", input, dim, keepdim)
@@ -272,7 +272,7 @@ class Amin(SharedExtremum):
     onnx = "ReduceMin"
 
     def fwd(xp, input, dim, keepdim):
-        return contiguous(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim))
+        return repacked(xp, xp.minimum.reduce(input, axis=dim, keepdims=keepdim))
 
     def call(input, dim=(), keepdim=False):
         return shared_extremum(Amin, "min_values_cpu", input, dim, keepdim)
