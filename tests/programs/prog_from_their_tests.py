@@ -221,3 +221,13 @@ def gradients_of_pools_with_nothing_in_them(torch, log):
     log.raises(lambda: F.adaptive_avg_pool3d(x, 0).sum().backward())
     log.raises(lambda: F.adaptive_max_pool2d(x, 0).sum().backward())
     log.raises(lambda: F.adaptive_max_pool3d(x, 0).sum().backward())
+
+
+@program
+def every_bit_of_powers_between_two_ends(torch, log):
+    ends = ((0, 1, 7), (-3, 2, 50), (0.1, 3.7, 101), (-10, 10, 23), (0.3, 5, 1))
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        for low, high, count in ends:
+            base = 2.718281828 if count == 50 else 10.0
+            powers = torch.logspace(low, high, count, base=base, dtype=dtype)
+            log(" ".join([v.hex() for v in powers.tolist()]))

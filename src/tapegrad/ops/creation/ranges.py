@@ -292,6 +292,26 @@ def evenly(low: Any, high: Any, count: int, dtype: Any) -> Any:
     return np.where(index < count // 2, up, down).astype(dtype)
 
 
+def powers_between(low: Any, high: Any, count: int, base: float, dtype: Any) -> Any:
+    """The powers of `logspace`: exponents are in double, but for the distance of the ends."""
+    first, last = np.asarray([low, high]).astype(dtype)
+    step = float(last - first) / max(count - 1, 1)
+    index = np.arange(count)
+    up, down = float(first) + step * index, float(last) - step * (count - 1 - index)
+    exponents = np.where(index < count // 2, up, down) if count > 1 else np.array([float(low)])
+    if dtype.itemsize < 8:
+        return np.power(np.float64(base), exponents)
+    return np.array([c_power(base, e) for e in exponents.tolist()], np.float64)
+
+
+def c_power(base: float, exponent: float) -> float:
+    """A power as the C library computes it; those of NumPy differ in the last bit."""
+    try:
+        return math.pow(base, exponent)
+    except (OverflowError, ValueError):
+        return float(np.power(np.float64(base), exponent))
+
+
 def evenly_half(low: Any, high: Any, index: Any, back: Any, dtype: Any) -> Any:
     """`evenly` for half precision, where every step is rounded."""
 
@@ -359,9 +379,11 @@ def logspace(
     if target.kind in "iu" and count > 1:
         low, high = from_data.fill_value(low, target), from_data.fill_value(high, target)
     work = target if target.kind in "fcV" else np.dtype(np.float64)
-    exponents = evenly(low, high, count, work)
-    wide = np.complex128 if target.kind == "c" else np.float64
-    powers = np.power(wide(base), exponents.astype(wide))
+    if target.kind in "fV":
+        powers = powers_between(low, high, count, base, target)
+    else:
+        wide = np.complex128 if target.kind == "c" else np.float64
+        powers = np.power(wide(base), evenly(low, high, count, work).astype(wide))
     if target.kind in "iu" and count == 1:
         from_data.fill_value(float(powers[0]), target)
     array = powers.astype(np.int64).astype(target) if target.kind in "iu" else powers.astype(target)
