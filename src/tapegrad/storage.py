@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
+from .autograd.copies import copy_memory
 from .core.array_kind import host, root_of
 from .core.base import STATE, wrap
 from .core.devices import placed, xp_of
@@ -310,7 +311,7 @@ class UntypedStorage:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
-            memo[id(self)] = self.clone()
+            memo[id(self)] = self.moved(copy_memory(self.owner, memo))
         return memo[id(self)]
 
     def __iter__(self) -> Iterator[Any]:

@@ -1,6 +1,10 @@
 """Behaviour that PyTorch's own tests hold, and in which tapegrad once differed."""
 
+import copy
+import warnings
 from collections import OrderedDict
+
+import numpy as np
 
 from .harness import program
 
@@ -231,3 +235,86 @@ def every_bit_of_powers_between_two_ends(torch, log):
             base = 2.718281828 if count == 50 else 10.0
             powers = torch.logspace(low, high, count, base=base, dtype=dtype)
             log(" ".join([v.hex() for v in powers.tolist()]))
+
+
+@program
+def storages_and_tensors_that_are_copied_together(torch, log):
+    a, b = torch.arange(4.0), torch.arange(4.0)
+    copied = copy.deepcopy([a, [a.untyped_storage(), b.untyped_storage()], b, a.view(2, 2)])
+    copied[0].add_(1)
+    copied[2].sub_(1)
+    log(copied[1][0].tolist(), copied[1][1].tolist(), copied[3])
+    copied = copy.deepcopy([a.untyped_storage(), a])
+    copied[1].add_(1)
+    log(copied[0].tolist(), copied[0].data_ptr() == copied[1].data_ptr())
+
+
+@program
+def writes_into_expanded_tensors(torch, log):
+    x = torch.zeros(1).expand(6)
+    log.raises(lambda: x.bernoulli_())
+    log.raises(lambda: x.bernoulli_(p=torch.rand(6)))
+    index = torch.tensor([2, 1, 0])
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        log(torch.rand(1).expand(6).index_fill_(0, index, 1.0))
+        log(torch.rand(1).expand(6).index_fill_(0, index, torch.tensor(1.0)))
+    log(str(seen[0].message).partition(" (Trig")[0], len(seen) > 0)
+
+
+@program
+def arguments_that_are_tensors_or_arrays(torch, log):
+    y = torch.ones(2, 3)
+    log(torch.isclose(y, y, torch.tensor(1), torch.tensor(1)).all())
+    log(torch.allclose(y, y, torch.tensor(1.5)))
+    log(torch.ones(np.array(3), np.int64(4)).shape, torch.ones((np.array(3), 4)).shape)
+    log.raises(lambda: torch.ones((np.array(3.0), 4)))
+    start = torch.tensor(0.0, requires_grad=True)
+    log(torch.linspace(start, torch.tensor(3.0), 3), torch.logspace(start, 3, 3))
+    log.raises(lambda: torch.linspace(torch.tensor([0.0, 1.0]), 3, 3))
+    log.raises(lambda: torch.linspace(0, torch.tensor([0.0, 1.0]), 3))
+    log.raises(lambda: torch.use_deterministic_algorithms(False, warn_only=1))
+    log.raises(lambda: torch.diff(y, prepend=torch.ones(3, 1)))
+    log.raises(lambda: torch.diff(y, dim=0, append=torch.ones(1, 4)))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        log(torch.normal(torch.zeros(2, 3), torch.ones(2, 3), out=torch.zeros(3)).shape)
+    log(str(seen[0].message).partition(" (Trig")[0])
+
+
+@program
+def orders_of_dimensions_in_memory(torch, log):
+    formats = [torch.contiguous_format, torch.channels_last]
+    for shape in (
+        [2, 2, 1, 2],
+        [1, 2, 1, 2],
+        [2, 2, 2, 1],
+        [1, 1, 2, 2],
+        [2, 1, 2, 2],
+        [2, 3, 4, 5],
+    ):
+        for fmt in formats:
+            t = torch.zeros(shape).to(memory_format=fmt)
+            log(t.dim_order())
+            log.raises(lambda t=t: t.dim_order(ambiguity_check=True))
+            log.raises(lambda t=t: log(t.dim_order(ambiguity_check=formats)))
+    log.raises(lambda: torch.zeros(1, 2).dim_order(ambiguity_check="strict"))
+
+
+@program
+def conversions_to_a_memory_format(torch, log):
+    last, plain = torch.channels_last, torch.contiguous_format
+    for shape in ([1, 1, 2, 2], [2, 1, 2, 2], [2, 3, 1, 1], [2, 3, 4, 4], [1, 1, 1, 1]):
+        for source in (plain, last):
+            t = torch.empty(shape, memory_format=source)
+            for fmt in (plain, last, torch.preserve_format):
+                made = t.to(memory_format=fmt)
+                log(made.stride(), made is t, t.to(torch.float64, memory_format=fmt).stride())
+                log(t.float(memory_format=fmt).stride())
+    x = torch.zeros(2, 3, 4, 5)
+    for t in (x.transpose(2, 3), x[:, :, ::2], x.permute(0, 2, 3, 1), x.expand(2, 3, 4, 5)):
+        for fmt in (plain, last):
+            made = t.to(memory_format=fmt)
+            log(made.stride(), made is t, t.contiguous(memory_format=fmt).stride())
+    log(torch.nn.Conv2d(1, 4, 3).to(memory_format=last).weight.stride())
+    log(torch.nn.Conv2d(3, 4, 1).to(memory_format=last).weight.stride())

@@ -112,6 +112,11 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             "_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not "
             f"{type(mode).__name__}"
         )
+    if not isinstance(warn_only, bool):
+        raise TypeError(
+            "_set_deterministic_algorithms(): argument 'warn_only' must be bool, not "
+            f"{type(warn_only).__name__}"
+        )
     Settings.deterministic, Settings.warn_only = mode, warn_only
 
 

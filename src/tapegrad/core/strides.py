@@ -40,6 +40,27 @@ def contiguous(xp: Any, x: Any) -> Any:
     return x if x.flags.c_contiguous else xp.ascontiguousarray(x)
 
 
+def iteration_order(shape: Shape, strides: Any) -> list[int]:
+    """The dimensions in the order in which PyTorch gives a result memory, the outermost first.
+
+    Dimensions without a stride have no say: they stay where they are unless passed over.
+    """
+    order = list(range(len(shape) - 1, -1, -1))  # innermost first
+    for i in range(1, len(shape)):
+        at = i
+        for j in range(i - 1, -1, -1):
+            inner, outer = strides[order[j]], strides[order[at]]
+            if inner == 0 or outer == 0:
+                continue
+            if inner > outer or (inner == outer and shape[order[j]] > shape[order[at]]):
+                order[j], order[at] = order[at], order[j]
+                at = j
+            elif inner < outer:
+                break
+    order.reverse()
+    return order
+
+
 def repacked(xp: Any, out: Any) -> Any:
     """A contiguous array; in dimensions of size 1 NumPy would leave any stride as it is."""
     made = xp.ascontiguousarray(out)

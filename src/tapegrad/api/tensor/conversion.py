@@ -16,11 +16,19 @@ from ...core.modes import MODES
 from ...core.op import REGISTRY
 from ...core.python_dispatch import ask_about, asked_about, is_asked, read_values
 from ...core.strides import address
+from ...core.strides import channels_last as in_channels_last
 from ...core.transforms.batched import CONTROL_FLOW, is_batched, no_rule, no_values
 from ...core.transforms.batched import refusal as not_in_batch
 from ...core.transforms.looping import explained
 from ...core.warned import warn_once
-from ...device import CPU, channels_last, channels_last_3d, memory_format, preserve_format
+from ...device import (
+    CPU,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+)
 from ...device import device as device_type
 from ...ops.block import apply
 from ...ops.block.definition import api
@@ -322,12 +330,34 @@ def converted(self: Any, dtype: Any = None, copy: bool = False, order: Any = Non
         rank = 4 if order is channels_last else 5
         if array.ndim != rank:
             raise RuntimeError(f"required rank {rank} tensor to use {order.name} format")
-    changed = self if wanted == array.dtype else apply(REGISTRY["cast"], (self,), (wanted,))
-    return (
-        changed.clone(memory_format=order)
-        if copy and changed is self
-        else (changed.contiguous(memory_format=order))
-    )
+    if wanted == array.dtype:
+        return (
+            self
+            if not copy and suggested_format(array) is order
+            else self.clone(memory_format=order)
+        )
+    changed: Any = apply(REGISTRY["cast"], (self,), (wanted,))
+    return changed if lies_in(changed, order) else changed.clone(memory_format=order)
+
+
+def suggested_format(array: Any) -> Any:
+    """What PyTorch takes the order of the dimensions in memory for."""
+    if array.ndim in (4, 5) and array.size and array.strides[1] and in_channels_last(array):
+        return channels_last if array.ndim == 4 else channels_last_3d
+    return contiguous_format
+
+
+def lies_in(t: Any, order: Any) -> bool:
+    """Whether the strides are those of a new tensor in a memory format, of size 1 or not."""
+    dims = list(range(t.ndim))
+    if order is not contiguous_format:
+        dims = [0, *dims[2:], 1]
+    step = 1
+    for d in reversed(dims):
+        if t.stride(d) != step:
+            return False
+        step *= max(t.shape[d], 1)
+    return True
 
 
 def type_text(value: Any) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.strides import iteration_order
 from ...core.warned import warn
+from ...device import contiguous_format, memory_format
 from ...ops.block.checks import as_number, only_bool
 from .. import removed_names
 from .predicates import is_distributed, is_same_size
@@ -56,12 +58,19 @@ def dim_order(self: Any, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     >>> zeros(2, 3).dim_order(), zeros(2, 3).t().dim_order()
     ((0, 1), (1, 0))
     """
+    formats = [] if isinstance(ambiguity_check, bool) else ambiguity_check
+    if not isinstance(formats, list) or not all([isinstance(f, memory_format) for f in formats]):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     strides = self.stride()
-    if ambiguity_check:
+    if ambiguity_check is not False:
         steps = [s for s, n in zip(strides, self.shape, strict=True) if n != 1]
         if len(steps) < len(strides) or len(set(steps)) < len(steps):
-            raise RuntimeError(NO_ORDER)
-    return tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
+            fitting = [f for f in formats if self.is_contiguous(memory_format=f)]
+            if len(fitting) != 1:
+                raise RuntimeError(NO_ORDER)
+            if fitting[0] is not contiguous_format:  # channels last
+                return (0, *range(2, len(strides)), 1)
+    return tuple(iteration_order(self._array.shape, strides))
 
 
 def const_data_ptr(self: Any) -> int:

@@ -144,6 +144,8 @@ def set_default_tensor_type(t: Any) -> None:
 def is_whole(value: Any) -> bool:
     if isinstance(value, TensorBase):
         return value._array.size == 1 and value._array.dtype.kind in "iu"
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "iu"
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 

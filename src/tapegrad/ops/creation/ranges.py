@@ -230,13 +230,14 @@ def space_bounds(function: str, start: Any, end: Any, steps: Any, dtype: Any) ->
             f"({', '.join(given)}), but expected one of:\n * (Number or Tensor start, Number or "
             f"Tensor end, int steps, {CREATION_OPTIONS})\n"
         )
-    tensors = [isinstance(v, TensorBase) for v in (start, end)]
-    if any(tensors) and any([v._array.ndim for v in (start, end) if isinstance(v, TensorBase)]):
-        dims = [v._array.ndim if isinstance(v, TensorBase) else 0 for v in (start, end)]
+    tensors = {n: v for n, v in (("start", start), ("end", end)) if isinstance(v, TensorBase)}
+    if any([v._array.ndim for v in tensors.values()]):
+        dims = [f"{name} with {v._array.ndim} dimension(s)" for name, v in tensors.items()]
         raise RuntimeError(
-            f"{function} only supports 0-dimensional start and end tensors, but got start with "
-            f"{dims[0]} dimension(s) and end with {dims[1]} dimension(s)."
+            f"{function} only supports 0-dimensional start and end tensors, but got "
+            f"{' and '.join(dims)}."
         )
+    start, end = (v.detach() if isinstance(v, TensorBase) else v for v in (start, end))  # type: ignore[attr-defined]
     low, high = (
         number_argument(start, function, "start", 1),
         number_argument(end, function, "end", 2),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.inplace import overwrite
+from ...autograd.inplace import check_overlap, overwrite
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import xp_of
 from ...core.late_bound import PROFILER
@@ -217,6 +217,7 @@ def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
     >>> zeros(2).bernoulli_(1)
     tensor([1., 1.])
     """
+    check_overlap(self._array, ())
     if not isinstance(p, TensorBase):
         if self._array.dtype.kind == "c":
             raise not_implemented("bernoulli_scalar_cpu_", self.dtype)

@@ -16,7 +16,7 @@ from ...core.transforms.levels import BATCHES
 from ..block import apply
 from ..block.checks import not_implemented
 from ..block.definition import Block, Case, api, op
-from ..block.out_argument import check_memory
+from ..block.out_argument import check_memory, store
 from ..block.samples import Draw
 from ..creation.arguments import whole
 from ..creation.sized import checked_out, checked_tensor, made, resize_out
@@ -153,8 +153,7 @@ def normal(
     if out is None:
         return result
     checked_out("normal", out, None)
-    resize_out(out, result._array.shape)
-    out._array[...] = result._array
+    store("normal", out, result._array)
     return out
 
 

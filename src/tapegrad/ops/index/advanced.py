@@ -14,7 +14,7 @@ from ...core.devices import xp_of
 from ...core.host_arrays import host
 from ...core.node import unbroadcast
 from ...core.python_dispatch import same_always
-from ...core.strides import repacked
+from ...core.strides import iteration_order, repacked
 from ...core.transforms.batched import physical_array
 from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, op
@@ -73,20 +73,7 @@ class IndexAt(LinearMove):
 def in_memory_order(xp: Any, out: Any, input: Any, index: tuple[Any, ...]) -> Any:
     """`out` in the memory order that PyTorch gives it: kept dimensions in the order of `input`."""
     strides, _, _ = index_layout(input, index)
-    order = list(range(out.ndim - 1, -1, -1))  # innermost first
-    # Indexed dimensions have no stride and so no say: they stay where they are unless passed over.
-    for i in range(1, out.ndim):
-        at = i
-        for j in range(i - 1, -1, -1):
-            inner, outer = strides[order[j]], strides[order[at]]
-            if inner == 0 or outer == 0:
-                continue
-            if inner > outer or (inner == outer and out.shape[order[j]] > out.shape[order[at]]):
-                order[j], order[at] = order[at], order[j]
-                at = j
-            elif inner < outer:
-                break
-    order.reverse()
+    order = iteration_order(out.shape, strides)
     if not out.ndim:
         return out.copy()
     return repacked(xp, out.transpose(order)).transpose(np.argsort(order).tolist())

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import dtypes
 from ...core.array_kind import refuse_meta
-from ...core.base import STATE
+from ...core.base import STATE, TensorBase
 from ...core.python_dispatch import ask_about, is_asked, read_values
 from ...core.transforms.batched import is_batched, no_rule, refusal
 from ..block import APIS, PROMOTE, Block, Case, api, apply, op, ufunc
@@ -18,6 +18,10 @@ from ..block.samples import Draw, binary_cases
 # ruff: noqa: N805
 
 OUT_BOOLEAN = "{name} does not support non-boolean outputs."
+
+
+def is_plain_scalar(value: Any) -> bool:
+    return isinstance(value, TensorBase) and value._array.size == 1 and not value._wants_grad
 
 
 def tensor_first(function: str, then: Any = None) -> Any:
@@ -377,6 +381,7 @@ class Isclose(Block):
         only_tensors("isclose", input=input, other=other)
         if input.dtype is not other.dtype:
             raise RuntimeError(f"{input.dtype.scalar_type} did not match {other.dtype.scalar_type}")
+        rtol, atol = [v.item() if is_plain_scalar(v) else v for v in (rtol, atol)]
         for name, value in (("rtol", rtol), ("atol", atol)):
             if not value >= 0:
                 raise RuntimeError(

@@ -652,6 +652,13 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     for t in parts:
         if t._array.ndim != input._array.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+        for d, (have, want) in enumerate(zip(t._array.shape, input._array.shape, strict=True)):
+            if d != dim and have != want:
+                raise RuntimeError(
+                    "diff expects the shape of tensor to prepend or append to match that of input "
+                    f"except along the differencing dimension; input.size({d}) = {want}, but got "
+                    f"tensor.size({d}) = {have}"
+                )
     if n == 0:
         return input.clone()
     out = join(parts, dim) if len(parts) > 1 else input
