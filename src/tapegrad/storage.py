@@ -204,6 +204,11 @@ class UntypedStorage:
     def data_ptr(self) -> int:
         return 0 if type(self.owner) is STATE.meta_type else address(self.owner)
 
+    @property
+    def _cdata(self) -> int:
+        """The same number for storages of one memory."""
+        return id(self.owner)
+
     def nbytes(self) -> int:
         return self.owner.nbytes  # type: ignore[no-any-return]
 

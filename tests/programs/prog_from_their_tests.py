@@ -1,6 +1,7 @@
 """Behaviour that PyTorch's own tests hold, and in which tapegrad once differed."""
 
 import copy
+import io
 import warnings
 from collections import OrderedDict
 
@@ -318,3 +319,17 @@ def conversions_to_a_memory_format(torch, log):
             log(made.stride(), made is t, t.contiguous(memory_format=fmt).stride())
     log(torch.nn.Conv2d(1, 4, 3).to(memory_format=last).weight.stride())
     log(torch.nn.Conv2d(3, 4, 1).to(memory_format=last).weight.stride())
+
+
+@program
+def files_with_tensors_of_eight_bits(torch, log):
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+        file = io.BytesIO()
+        dtype = getattr(torch, name)
+        torch.save({"t": torch.ones(3).to(dtype), "dtype": dtype}, file)
+        file.seek(0)
+        read = torch.load(file, weights_only=True)
+        log(read["t"].float(), str(read["t"].dtype), str(read["dtype"]))
+    a = torch.ones(3)
+    log(a.untyped_storage()._cdata == a.view(3, 1).untyped_storage()._cdata)
+    log(a.untyped_storage()._cdata == a.clone().untyped_storage()._cdata)

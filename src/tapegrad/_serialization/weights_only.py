@@ -40,13 +40,11 @@ PROTOCOL = 2
 # Names that PyTorch loads by default and that mean nothing here.
 NOT_HERE = frozenset(
     """
-    _rebuild_device_tensor_from_cpu_tensor _rebuild_device_tensor_from_numpy
-    _rebuild_nested_tensor _rebuild_qtensor _rebuild_sparse_tensor
-    _rebuild_wrapper_subclass bits16 bits1x8 bits2x4 bits4x2 bits8 complex32 float4_e2m1fn_x2
-    float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4
-    int5 int6 int7 per_channel_affine per_channel_affine_float_qparams per_channel_symmetric
-    per_tensor_affine per_tensor_symmetric qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3
-    uint4 uint5 uint6 uint7
+    _rebuild_device_tensor_from_cpu_tensor _rebuild_device_tensor_from_numpy _rebuild_nested_tensor
+    _rebuild_qtensor _rebuild_sparse_tensor _rebuild_wrapper_subclass bits16 bits1x8 bits2x4
+    bits4x2 bits8 complex32 float4_e2m1fn_x2 int1 int2 int3 int4 int5 int6 int7 per_channel_affine
+    per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine per_tensor_symmetric
+    qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
     """.split()
 )
 
@@ -141,8 +139,9 @@ def built_in() -> dict[str, tuple[Any, Check | None]]:
     }
     for function in _utils.REBUILDERS:
         found[f"torch._utils.{function.__name__}"] = (function, anything)
-    for dtype in dtypes.ALL:
-        found[f"torch.{dtype.name}"] = (dtype, None)
+    for dtype in (*dtypes.ALL, *dtypes.STORED):
+        if dtype.name not in NOT_HERE:
+            found[f"torch.{dtype.name}"] = (dtype, None)
     for name, kind in TYPES.items():
         home = "torch.storage." if kind is UNTYPED else "torch."
         found[home + name] = found[f"torch.cuda.{name}"] = (kind, None)

@@ -446,8 +446,6 @@ EXPANDED = {
     f"performing this operation. This also applies to advanced indexing e.g. tensor[{what}"
     for name, what in (("index_put", "indices] = tensor"), ("masked_fill", "mask] = scalar"))
 }
-for _op in ("index_fill_value", "index_fill_tensor"):
-    EXPANDED[_op] = EXPANDED["masked_fill"].replace("masked_fill_", "index_fill_")
 
 
 ONLY_ZEROS: set[str] = set()  # ops that write nothing else in place, in any order; they add theirs

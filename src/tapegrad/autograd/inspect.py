@@ -22,6 +22,7 @@ from .saved import SavedTensor
 
 # How PyTorch's formulas spell our names.
 SPELLED = {"input": "self", "out": "result", "low": "min", "high": "max"}
+INDEXING: set[str] = set()  # ops whose first attribute is a tuple of indices; they add theirs
 FACTS = {"shape": "sym_sizes", "strides": "sym_strides", "dtype": "scalar_type"}
 
 
@@ -76,8 +77,8 @@ def node_attribute(node: Any, name: str) -> Any:
             wanted = name[11:] if raw else name[7:]
             places = saved_places(node)
             place = places.get(wanted)
-            if wanted == "indices" and "index" in places:
-                return index_tensors(node, places["index"], raw)
+            if wanted == "indices" and node._op.name in INDEXING:
+                return index_tensors(node, places[node._op.attrs[0]], raw)
             if place is not None:
                 value: Any = raw_saved(node, place) if raw else saved_value(node, place)
                 if wanted.endswith("_sym_strides") and isinstance(value, tuple):
@@ -127,8 +128,8 @@ def in_elements(node: Any, strides: tuple[int, ...]) -> tuple[int, ...]:
 def node_attributes(node: Any) -> list[str]:
     names = list(object.__dir__(node))
     if isinstance(node, OpNode):
-        for name, place in saved_places(node).items():
-            if name == "index" and node._kept is not None and type(node._kept[place]) is tuple:
+        for name in saved_places(node):
+            if node._op.name in INDEXING and name == node._op.attrs[0]:
                 name = "indices"
             names += [f"_saved_{name}", f"_raw_saved_{name}"]
     return sorted(set(names))

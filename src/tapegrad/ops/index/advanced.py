@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.inplace import write
+from ...autograd.inspect import INDEXING
 from ...core.base import as_array, wrap
 from ...core.devices import xp_of
 from ...core.host_arrays import host
@@ -154,6 +155,9 @@ class IndexPut(Move):
         order = batch_to_front(whole, index, len(region) + 1)
         back = tuple([order.index(d) for d in range(len(order))])
         return F.index_put(whole, F.permute(placed, back), (slice(None), *index), accumulate)
+
+
+INDEXING.update((IndexAt.name, IndexPut.name))
 
 
 def add_up(xp: Any, values: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.inplace import EXPANDED
 from ...core.arguments import number_as_array, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
@@ -350,6 +351,10 @@ class IndexFillTensor(IndexFilling):
         value = lift(F, value, size, batched[2])
         values = F.expand(padded(F, value, 1, len(whole.shape)), places.shape)
         return F.scatter_src(whole, places, values, dim + 1)
+
+
+for _name in (IndexFillValue.name, IndexFillTensor.name):
+    EXPANDED[_name] = EXPANDED["masked_fill"].replace("masked_fill_", "index_fill_")
 
 
 @api(
