@@ -333,3 +333,22 @@ def files_with_tensors_of_eight_bits(torch, log):
     a = torch.ones(3)
     log(a.untyped_storage()._cdata == a.view(3, 1).untyped_storage()._cdata)
     log(a.untyped_storage()._cdata == a.clone().untyped_storage()._cdata)
+
+
+@program
+def small_things_that_pytorchs_layers_do(torch, log):
+    F = torch.nn.functional
+    for shape in ((0, 3), (2, 0, 3), (0,)):
+        t = torch.zeros(*shape)
+        turned = t.t() if t.dim() < 3 else t.transpose(0, 2)
+        log([copy.deepcopy(v).stride() for v in (t, turned, t[..., ::2])])
+    g = torch.eye(3).to_sparse()
+    log(g.detach_() is g)
+    sizes = {"output_size": (4, 5), "kernel_size": (2, 2), "dilation": (8, 8)}
+    log.raises(lambda: F.fold(torch.zeros(1, 12, 12), **sizes))
+    log.raises(lambda: F.fold(torch.zeros(1, 12, 11), **sizes))
+    fwAD = torch.autograd.forward_ad
+    with fwAD.dual_level():
+        mean = fwAD.make_dual(torch.zeros(3), torch.ones(3))
+        found = F.batch_norm(torch.ones(4, 3), mean, torch.ones(3), training=False)
+        log(fwAD.unpack_dual(found).tangent)

@@ -21,7 +21,7 @@ from ..core.base import (
 from ..core.late_bound import ON_DEMAND
 from ..core.lazy_conj import memory_behind, plain, with_bits_of
 from ..core.modes import MODES
-from ..core.strides import address, in_memory_order
+from ..core.strides import address, in_memory_order, strided
 from ..core.subclass import overrides, stays_special
 from ..core.swapped_data import note_swap
 from ..core.transforms.batched import is_batched
@@ -120,6 +120,8 @@ def copy_memory(array: Any, memo: dict[int, Any]) -> Any:
         copied = memo[id(whole)] = whole.copy(order="K")
     if whole is array:
         return copied
+    if not array.size and type(array) is np.ndarray:
+        return strided(np, copied.reshape(-1)[:0], array.shape, array.strides)
     start = address(array) - address(whole)
     flat = in_memory_order(copied)
     if start < 0 or not flat.flags.c_contiguous:

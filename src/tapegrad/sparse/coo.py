@@ -64,6 +64,10 @@ class OverEntries(Tensor):
     def detach(self) -> Any:
         return self._with(self._entries.detach())
 
+    def detach_(self) -> Any:
+        self._entries.detach_()
+        return self
+
     @property
     def data(self) -> Any:
         return self.detach()

@@ -197,6 +197,8 @@ class NativeBatchNormFixed(Block):
         s = standardized(F, input, F.stack([mean, F.rsqrt(var + eps)], 0), False, eps)
         w, t_w, t_b = [per_channel(F, z, input) for z in (weight, t_weight, t_bias)]
         change = tangent(s, w, t_input, t_w, t_b)
+        if change is None:  # the tangents of the statistics do not count
+            return None
         return change if change.shape == input.shape else F.expand(change, input.shape)
 
     def batch(F, size, batched, input, weight, bias, mean, var, eps):

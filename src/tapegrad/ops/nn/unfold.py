@@ -194,12 +194,20 @@ def fold(
             f"but got input.size(1)={rows} and kernel_size={kernel}."
         )
     out = out_size(size, kernel, step, border, spacing)
-    if math.prod(out) != length or min(out) < 1:
+    given = (
+        f"Given output_size={size}, kernel_size={kernel}, dilation={spacing}, padding={border}, "
+        f"stride={step}"
+    )
+    if math.prod(out) != length:
         raise RuntimeError(
-            f"Given output_size={size}, kernel_size={kernel}, dilation={spacing}, "
-            f"padding={border}, stride={step}, expected size of input's dimension 2 to match the "
-            f"calculated number of sliding blocks {out[0]} * {out[1]} = {out[0] * out[1]}, but got "
+            f"{given}, expected size of input's dimension 2 to match the calculated number of "
+            f"sliding blocks {out[0]} * {out[1]} = {out[0] * out[1]}, but got "
             f"input.size(2)={length}."
+        )
+    if min(out) < 1:
+        raise RuntimeError(
+            f"{given}, calculated shape of the array of sliding blocks as ({out[0]}, {out[1]}), "
+            "which is too small (non-positive)"
         )
     if x.dtype.kind in "iu":
         raise not_implemented("col2im_out_cpu", dtypes.of(x.dtype))
