@@ -352,3 +352,27 @@ def small_things_that_pytorchs_layers_do(torch, log):
         mean = fwAD.make_dual(torch.zeros(3), torch.ones(3))
         found = F.batch_norm(torch.ones(4, 3), mean, torch.ones(3), training=False)
         log(fwAD.unpack_dual(found).tangent)
+
+
+@program
+def factors_of_products_and_their_old_forms(torch, log):
+    x, v = torch.ones(3, 3), torch.ones(3)
+    log.raises(lambda: torch.addr(x, v, v, beta=True))
+    log.raises(lambda: torch.addr(x, v, v, alpha=False))
+    log(torch.addr(x.bool(), v.bool(), v.bool(), beta=True))
+    log.raises(lambda: torch.addr(x.long(), v.long(), v.long(), beta=2j))
+    log.raises(lambda: torch.chain_matmul())
+    batch = torch.ones(2, 3, 3)
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            x.clone().addbmm_(1, batch, batch)
+            torch.addbmm(1, x, batch, batch)
+            x.clone().addmm_(1, x, x)
+            v.clone().addcmul_(1, v, v)
+            torch.addcdiv(v, 1, v, v)
+    finally:
+        torch.set_warn_always(before)
+    log([str(each.message).partition("\n")[0] for each in seen])

@@ -6,14 +6,16 @@ import inspect
 from typing import Any
 
 from ..core.base import TensorBase
-from ..core.warned import warn
+from ..core.warned import Warned, warn
 from ..ops.block.checks import is_number
 from ..ops.block.definition import Api
 
 OLD_FORMS_MET: list[str] = []  # PyTorch warns of the first one in a process
 
 
-def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> Any:
+def todays_form(
+    api: Api, args: Any, kwargs: dict[str, Any], method: bool, function: Any = None
+) -> Any:
     """The arguments of an old call `add(input, alpha, other)`, `addmm(beta, input, alpha, …)` in
     today's form, where such numbers are keywords; None if this is no such call."""
     known = [p for p in inspect.signature(api.call).parameters.values() if p.name != "run"]
@@ -41,12 +43,13 @@ def todays_form(api: Api, args: Any, kwargs: dict[str, Any], method: bool) -> An
             break
     else:
         return None
-    if not OLD_FORMS_MET:
+    if Warned.always or not OLD_FORMS_MET:
         OLD_FORMS_MET.append(api.name)
+        mark = "_" if getattr(function, "__name__", "").endswith("_") else ""
         left = iter(given)
         order = ["Tensor" if isinstance(a, TensorBase) else next(left) for a in args]
         warn(
-            f"This overload of {api.spoken} is deprecated:\n"
+            f"This overload of {api.spoken}{mark} is deprecated:\n"
             f"the numbers among its arguments ({', '.join(order)}) are keywords now: "
             f"{', '.join([f'{n}=' for n in given])}",
             UserWarning,

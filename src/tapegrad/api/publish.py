@@ -314,7 +314,7 @@ def answered(
     `__torch_function__` that is no tensor says; else the error."""
     from ..overrides import ask_foreign
 
-    today = todays_form(api, args, kwargs, method)
+    today = todays_form(api, args, kwargs, method, function)
     if today is not None:
         return function(*today[0], **today[1])
     if method and api.spread_ints and len(args) > 2 and not kwargs:

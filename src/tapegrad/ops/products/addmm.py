@@ -263,11 +263,10 @@ class Addr(WithSummand):
             if x.ndim != 1:
                 raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {x.ndim}-D")
         for name, factor in (("beta", beta), ("alpha", alpha)):
-            if isinstance(factor, float) and not {
-                summand.dtype.kind,
-                a.dtype.kind,
-                b.dtype.kind,
-            } & set("fcV"):
+            kinds = {summand.dtype.kind, a.dtype.kind, b.dtype.kind}
+            if isinstance(factor, bool) and kinds != {"b"}:
+                raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+            if isinstance(factor, (float, complex)) and not kinds & set("fcV"):
                 raise RuntimeError(
                     f"For integral input tensors, argument {name} must not be a floating point "
                     "number."

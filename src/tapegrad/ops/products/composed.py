@@ -257,6 +257,8 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
         "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than "
         "multiple parameters.",
     )
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for m in matrices:
         if m._array.ndim != 2:
             raise RuntimeError("Tensor must be a matrix")
