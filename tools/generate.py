@@ -1,4 +1,4 @@
-"""Make the files that follow from the blocks in src/tapegrad/ops, and the optimizers' C.
+"""Make the files that follow from the blocks in src/tapegrad/ops, and C that is printed.
 
 python tools/generate.py              all of them
 python tools/generate.py --check      say which are stale, and fail
@@ -20,6 +20,7 @@ os.environ["TAPEGRAD_PURE"] = "1"
 
 import operators_page  # noqa: E402
 import optimizers  # noqa: E402
+import portable_functions  # noqa: E402
 import stubs  # noqa: E402
 
 from tapegrad.api import publish  # noqa: E402
@@ -30,6 +31,7 @@ from tapegrad.ops.block.definition import APIS, Api  # noqa: E402
 NAMES_FILE = ROOT / "src/tapegrad/ops/block/lazy_names.py"
 ATEN_FILE = ROOT / "src/tapegrad/ops/block/lazy_aten.py"
 OPTIMIZERS = ROOT / "src/tapegrad/kernels/cpu/c/kernels/optim_rules_template.h"
+PORTABLE = ROOT / "src/tapegrad/kernels/cpu/c/kernels/portable_functions_template.h"
 HEAD = '"""Which lazy family has {}. Made by tools/generate.py: do not edit."""\n'
 
 
@@ -101,6 +103,7 @@ def main(arguments: list[str]) -> int:
     made |= {ROOT / "src/tapegrad" / path: text for path, text in stubs.stubs().items()}
     made[ROOT / "docs/operators.md"] = operators_page.page()
     made[OPTIMIZERS] = optimizers.page()
+    made[PORTABLE] = portable_functions.page()
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         print("stale:" if "--check" in arguments else "written:", path.relative_to(ROOT))

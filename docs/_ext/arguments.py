@@ -491,7 +491,8 @@ HERE = {
     "set_grad_enabled.mode": "whether operations are recorded",
     "inference_mode.mode": "whether the block is in inference mode",
     "train.mode": "True for training, False for evaluation",
-    "use_deterministic_algorithms.mode": "whether operations without a fixed result raise",
+    "use_deterministic_algorithms.mode": "whether operations without a fixed result raise; "
+    'or `"portable"`: the same bits on every machine',
     "tensordot.a": "the left tensor",
     "tensordot.b": "the right tensor",
     "frombuffer.offset": "how many bytes to leave out at the beginning",

@@ -176,6 +176,9 @@ def __getattr__(name: str) -> Any:
 _install()
 _release_classes()
 
+if _os.environ.get("TAPEGRAD_PORTABLE", "0") not in ("", "0"):
+    __getattr__("use_deterministic_algorithms")("portable")
+
 if _os.environ.get("TAPEGRAD_DOCTOR", "0") not in ("", "0"):
     from .diagnose._doctor.doctor import watch_process as _watch_process
 

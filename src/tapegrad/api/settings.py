@@ -99,14 +99,25 @@ def set_num_interop_threads(num: int) -> None:
 # --- determinism and precision ---------------------------------------------------------------
 
 
-def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+def use_deterministic_algorithms(mode: bool | str, *, warn_only: bool = False) -> None:
     """Ask for deterministic algorithms; all of them are, here.
 
     >>> torch.use_deterministic_algorithms(True)
     >>> torch.are_deterministic_algorithms_enabled()
     True
     >>> torch.use_deterministic_algorithms(False)
+
+    With "portable", which PyTorch does not have, results on the CPU have the same bits on every
+    processor, with and without the kernels in C. An op that cannot keep this promise raises, or
+    warns with `warn_only`. TAPEGRAD_PORTABLE=1 in the environment asks for it from the start.
+
+    >>> torch.use_deterministic_algorithms("portable")
+    >>> tensor([1.0]).exp()
+    tensor([2.7183])
+    >>> torch.use_deterministic_algorithms(False)
     """
+    portable = mode == "portable"
+    mode = portable or mode
     if not isinstance(mode, bool):
         raise TypeError(
             "_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not "
@@ -118,6 +129,10 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             f"{type(warn_only).__name__}"
         )
     Settings.deterministic, Settings.warn_only = mode, warn_only
+    if portable is not Settings.portable:
+        from ..kernels.portable.switch import use_portable
+
+        use_portable(portable)
 
 
 def are_deterministic_algorithms_enabled() -> bool:

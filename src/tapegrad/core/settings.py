@@ -12,6 +12,7 @@ class Settings:
     interop: int | None = None
     deterministic = False
     warn_only = False
+    portable = False  # the same bits on every machine: kernels/portable
     matmul_precision = "highest"
     matmul_fp32 = "none"  # on GPUs: "ieee", "tf32", or nothing said
     fill_uninitialized_memory = True

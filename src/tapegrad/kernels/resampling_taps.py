@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.host_arrays import host
+
 Table = tuple[Any, Any]  # places (rows, taps), weights of the same shape or None for one tap of 1
 
 F32 = np.float32
@@ -131,7 +133,7 @@ def smooth(x: Any) -> Any:
 
 
 def lanczos(x: Any) -> Any:
-    return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
+    return np.where(np.abs(x) < 3, host.sinc(x) * host.sinc(x / 3), 0)
 
 
 # Antialiasing filters, and how far they reach to each side.

@@ -9,6 +9,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..core.settings import Settings
 from ..core.warned import warn
 
 __all__ = [
@@ -139,7 +140,10 @@ def uniforms_accepted(
 
 def below(x: float) -> float:
     """The share of the standard normal distribution below `x`."""
-    return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+    share = x / math.sqrt(2.0)
+    if Settings.portable:
+        return (1.0 + float(tg.erf(tg.tensor(share, dtype=tg.float64)))) / 2.0
+    return (1.0 + math.erf(share)) / 2.0
 
 
 def constant_(tensor: Any, val: float) -> Any:

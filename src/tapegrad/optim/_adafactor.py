@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..kernels.portable.functions import NUMBERS
 from ._matrices_on_device import adafactor as on_device
 from ._per_tensor import (
     check_one_element,
@@ -105,14 +106,14 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
         grad = -grad
     state["step"] += 1
     count = state["step"].item()
-    fresh = count ** group["beta2_decay"]
+    fresh = NUMBERS.power(count, group["beta2_decay"])
     # Steps are in proportion to the parameter's own size.
-    size = at_least(eps2, p.norm(2), p.numel() ** 0.5)
-    step_size = size * min(lr, 1 / count**0.5)
+    size = at_least(eps2, p.norm(2), NUMBERS.power(p.numel(), 0.5))
+    step_size = size * min(lr, 1 / NUMBERS.power(count, 0.5))
     if group["weight_decay"] != 0:
         p.mul_(1 - lr * group["weight_decay"])
     step = mean_square(grad, state, fresh, eps1).clamp_(min=eps1 * eps1).rsqrt_().mul_(grad)
-    clip = at_least(1.0, step.norm(2), step.numel() ** 0.5 * group["d"])
+    clip = at_least(1.0, step.norm(2), NUMBERS.power(step.numel(), 0.5) * group["d"])
     if p.is_cuda:
         p.sub_(step.mul_(step_size / clip))
     else:

@@ -6,6 +6,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..kernels.portable.functions import NUMBERS
 from ._on_device import Fused
 from ._per_tensor import (
     PerTensorOptimizer,
@@ -45,8 +46,8 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
         return
     # Both averages start at zero; these take that bias out again.
     count = state["step"].item()
-    step_size = lr / (1 - beta1**count)
-    root = (square.sqrt() / (1 - beta2**count) ** 0.5).add_(group["eps"])
+    step_size = lr / (1 - NUMBERS.power(beta1, count))
+    root = (square.sqrt() / NUMBERS.power(1 - NUMBERS.power(beta2, count), 0.5)).add_(group["eps"])
     p.addcdiv_(mean, root, value=-python_number(step_size))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..kernels.portable.functions import NUMBERS
 from ._on_device import Fused
 from ._per_tensor import (
     PerTensorOptimizer,
@@ -31,7 +32,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     before = largest.clone() if group["differentiable"] else largest  # which a graph saves
     largest.copy_(tg.maximum(before, grad.abs().add_(group["eps"])))
     # The mean starts at zero; the division takes that bias out again.
-    step_size = group["lr"] / (1 - beta1 ** state["step"].item())
+    step_size = group["lr"] / (1 - NUMBERS.power(beta1, state["step"].item()))
     p.addcdiv_(mean, largest, value=-python_number(step_size))
 
 

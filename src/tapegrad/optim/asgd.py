@@ -6,6 +6,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..kernels.portable.functions import NUMBERS
 from ._on_device import Fused
 from ._per_tensor import (
     PerTensorOptimizer,
@@ -51,7 +52,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 
 def after(count: float, lr: Any, group: dict[str, Any]) -> tuple[Any, float]:
     """The size of the next step, and the weight of its result in the mean."""
-    eta = lr / ((1 + group["lambd"] * lr * count) ** group["alpha"])
+    eta = lr / NUMBERS.power(1 + group["lambd"] * lr * count, group["alpha"])
     return eta, 1 / max(1, count - group["t0"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..kernels.portable.functions import NUMBERS
 from ._on_device import Fused
 from ._per_tensor import (
     PerTensorOptimizer,
@@ -30,7 +31,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     state["mu_product"] *= momentum
     mean.lerp_(grad, 1 - beta1)
     square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    root = square.div(1 - beta2**count).sqrt()
+    root = square.div(1 - NUMBERS.power(beta2, count)).sqrt()
     if group["differentiable"] or group["capturable"]:
         so_far = state["mu_product"]
         root = root.add(group["eps"])
@@ -45,7 +46,7 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
 
 def momentum_at(count: float, group: dict[str, Any]) -> Any:
     """The momentum after `count` steps: it grows from half of beta1 towards beta1."""
-    return group["betas"][0] * (1.0 - 0.5 * 0.96 ** (count * group["momentum_decay"]))
+    return group["betas"][0] * (1.0 - 0.5 * NUMBERS.power(0.96, count * group["momentum_decay"]))
 
 
 def advance(own: dict[str, Any], group: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..kernels.portable.functions import NUMBERS
 from ._on_device import Fused
 from ._per_tensor import (
     PerTensorOptimizer,
@@ -27,18 +28,18 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     grad = decayed(p, grad, group, lr)
     mean.lerp_(grad, 1 - beta1)
     square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    step = mean / (1 - beta1**count) * lr
+    step = mean / (1 - NUMBERS.power(beta1, count)) * lr
     # How many gradients the mean square stands for, now and in the long run.
-    unbias = 1 - beta2**count
+    unbias = 1 - NUMBERS.power(beta2, count)
     longest = 2 / (1 - beta2) - 1
-    length = longest - 2 * count * (beta2**count) / unbias
+    length = longest - 2 * count * NUMBERS.power(beta2, count) / unbias
     if length > 5.0:
-        rectify = (
-            (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-        ) ** 0.5
+        rectify = NUMBERS.power(
+            (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length), 0.5
+        )
         root = square.sqrt()
         root = root.add(group["eps"]) if group["differentiable"] else root.add_(group["eps"])
-        step = step * (unbias**0.5 / root) * rectify
+        step = step * (NUMBERS.power(unbias, 0.5) / root) * rectify
     p.add_(step, alpha=-1.0)
 
 

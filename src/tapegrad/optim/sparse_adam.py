@@ -7,6 +7,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..kernels.portable.functions import NUMBERS
 from ._per_tensor import check_one_element, evaluate, python_number
 from .optimizer import Optimizer
 
@@ -85,6 +86,9 @@ def update(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> N
     mean[at] += (values - mean[at]) * (1 - beta1)
     square[at] += (values * values - square[at]) * (1 - beta2)
     # Both averages start at zero; these take that bias out again.
-    unbias1, unbias2 = 1 - beta1 ** state["step"], 1 - beta2 ** state["step"]
-    size = python_number(group["lr"]) * unbias2**0.5 / unbias1
+    unbias1, unbias2 = (
+        1 - NUMBERS.power(beta1, state["step"]),
+        1 - NUMBERS.power(beta2, state["step"]),
+    )
+    size = python_number(group["lr"]) * NUMBERS.power(unbias2, 0.5) / unbias1
     p[at] -= size * mean[at] / (square[at].sqrt() + group["eps"])

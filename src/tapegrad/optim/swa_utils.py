@@ -10,6 +10,7 @@ from typing import Any
 
 import tapegrad as tg
 
+from ..kernels.portable.functions import NUMBERS
 from ..nn.modules.batchnorm import _BatchNorm
 from ..nn.modules.module import Module
 from .lr_scheduler.base import LRScheduler, per_group, warn_outside_step
@@ -253,7 +254,7 @@ class SWALR(LRScheduler):
     def _share(self, step: int) -> float:
         """How much of the way to the fixed rates is done after a number of steps."""
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
+        return (1 - NUMBERS.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
 
     def get_lr(self) -> list[Any]:
         """The learning rates of this step."""

@@ -22,6 +22,8 @@ from ...core.base import COMPILED, STATE, user_frame
 from ...core.locks import new_rlock
 from ...core.modes import MODES
 from ...core.python_dispatch import ACTIVE
+from ...core.settings import Settings
+from ...core.warned import warn
 from ...errors import evidence
 from ...kernels.cpu import KERNELS
 from ...nn.modules.module import Module
@@ -126,6 +128,7 @@ class Compiled:
         self.new_leaves = False  # arguments that require grad are others each time
         self.arrays = True  # NumPy arrays among its arguments are inputs, whatever is in them
         self.as_they_are: dict[int, Any] = {}  # arguments that the function knows otherwise, too
+        self.told = False  # that it runs eagerly in the portable mode
         ALL.add(self)
 
     def forget(self) -> None:
@@ -155,6 +158,8 @@ class Compiled:
             return self.function(*args, **kwargs)
         if ACTIVE.modes or set_stance.current == "force_eager":
             return self.function(*args, **kwargs)
+        if Settings.portable:
+            return self.not_recorded(args, kwargs)
         if STATE.modes_on and MODES.saved_hooks:
             return self.function(*args, **kwargs)
         if self.split is not None:
@@ -178,6 +183,16 @@ class Compiled:
             # Ctrl-C may come right after `acquire`: the lock itself says whether it is held.
             if self.lock._is_owned():
                 self.lock.release()
+
+    def not_recorded(self, args: Any, kwargs: Any) -> Any:
+        """A call in the portable mode: recordings hold kernels that it does not use."""
+        if not self.told:
+            self.told = True
+            warn(
+                f"torch.compile: {getattr(self.function, '__name__', 'the function')} runs eagerly "
+                'while torch.use_deterministic_algorithms("portable") is set: same bits, no replays'
+            )
+        return self.function(*args, **kwargs)
 
     def find(self, args: Any, kwargs: Any) -> Any:
         """Answer a call by the recording for its arguments, which is made if there is none."""

@@ -11,6 +11,7 @@ from typing import Any
 from ...core.base import allocate_by
 from ...core.late_bound import HOST_KERNELS
 from ...core.op import Op
+from ...core.settings import Settings
 from ..backend import NUMPY, Backend
 from . import KERNELS
 from .blas import CONNECTED
@@ -33,7 +34,14 @@ PRODUCTS = ("addmm", "mm")  # their gradients are made in c/kernels/products.c
 
 
 class Native(Backend):
-    """Runs an op by its kernel in C, an elementwise op by a program, else by NumPy."""
+    """Runs an op by its kernel in C, an elementwise op by a program, else by NumPy.
+
+    While the same bits are wanted on every machine, all ops run on NumPy (kernels/portable).
+    """
+
+    def __init__(self, name: str, xp: Any) -> None:
+        super().__init__(name, xp)
+        self.changes: dict[str, Any] = {}  # the `into` of blocks, by op
 
     def kernel(self, op: Op) -> Any:
         found = self.chosen(op)
@@ -42,9 +50,13 @@ class Native(Backend):
 
     def chosen(self, op: Op) -> Any:
         reference = NUMPY.kernel(op)
+        if Settings.portable:
+            from ..portable.switch import portable_kernel
+
+            reference = portable_kernel(op, reference)
         if (op.elementwise or op.ordered) and op.width > 1 and op.name not in CONTIGUOUS:
             reference = InOrder(reference, op.ordered_by)
-        if KERNELS is None:
+        if KERNELS is None or Settings.portable:
             return reference
         by_hand = override(op.name, reference)
         if by_hand is not None:
@@ -58,15 +70,35 @@ class Native(Backend):
 
     def into(self, op: Op, change: Any) -> Any:
         """The function that turns an op's first array into the result; `change` is the block's."""
+        self.changes[op.name] = change
         reference = functools.partial(change, self.xp)
-        return reference if KERNELS is None else override_into(op.name, reference)
+        if KERNELS is None or Settings.portable:
+            return reference
+        return override_into(op.name, reference)
+
+    def fit(self, op: Op) -> None:
+        """Give an op its kernels once more, after `Settings.portable` has changed."""
+        op.native = False
+        op.kernel = self.kernel(op)
+        change = self.changes.get(op.name)
+        op.into = None if change is None else self.into(op, change)
+        op.gradients = self.gradients(op)
 
     def helper(self, name: str, reference: Any) -> Any:
         """Register a kernel for a function of the library that is not an op."""
-        return reference if KERNELS is None else override(name, reference) or reference
+        native = None if KERNELS is None else override(name, reference)
+        if native is None:
+            return reference
+
+        def run(*args: Any) -> Any:
+            return reference(*args) if Settings.portable else native(*args)
+
+        return run
 
     def gradients(self, op: Op) -> Any:
         """All gradients at once: (gradient, kept, edges) -> list, or None to use the rules."""
+        if Settings.portable:
+            return None
         if KERNELS is not None and op.name in PRODUCTS:
             return getattr(KERNELS, f"{op.name}_gradients") if asks_strides(op) else None
         if KERNELS is None or not op.native or not op.rules or op.joint or not op.single:

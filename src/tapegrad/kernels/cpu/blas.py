@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.host_arrays import host
 from ...core.locks import new_lock
+from ...core.settings import Settings
 from . import KERNELS
 
 
@@ -133,7 +134,7 @@ def numpy_dot(a: Any, b: Any) -> Any:
 
 
 def native_dot(a: Any, b: Any) -> Any:
-    out = KERNELS.product(a, b)
+    out = None if Settings.portable else KERNELS.product(a, b)
     return host.dot(a, b) if out is None else out
 
 
@@ -165,7 +166,9 @@ def solve_triangles(a: Any, x: Any, upper: bool, unit: bool) -> bool:
     """Solve A X = B for a stack of triangles; `x` holds B in C order. False: no solver."""
     found = triangle_solver(x.dtype.name)
     count, n, columns = x.shape
-    if found is None or a.dtype != x.dtype or not x.flags.c_contiguous or not x.flags.aligned:
+    if found is None or Settings.portable or a.dtype != x.dtype:
+        return False
+    if not x.flags.c_contiguous or not x.flags.aligned:
         return False
     run, _, one = found
     item = a.itemsize

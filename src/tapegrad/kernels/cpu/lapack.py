@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.settings import Settings
 from . import KERNELS
 from .blas import LETTERS, blas_library, in_one_thread
 
@@ -21,9 +22,13 @@ call = in_one_thread(KERNELS.lapack) if KERNELS is not None else None
 SMALL = 64  # work space: this many numbers a column, the largest block that LAPACK uses
 
 
-@functools.cache
 def routine(name: str, dtype: Any) -> int:
-    """The address of a routine for a dtype; 0 where there is none."""
+    """The address of a routine for a dtype; 0 where there is none, or it shall not be used."""
+    return 0 if Settings.portable else address_of(name, dtype)
+
+
+@functools.cache
+def address_of(name: str, dtype: Any) -> int:
     letter = LETTERS.get(dtype.name)
     if KERNELS is None or letter is None or not dtype.isnative:
         return 0

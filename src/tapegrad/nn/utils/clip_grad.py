@@ -12,6 +12,7 @@ from ...autograd.inplace import bump
 from ...core import devices
 from ...core.base import writing_for_caller
 from ...core.python_dispatch import called_as_a_whole
+from ...core.settings import Settings
 from ...core.warned import warn
 from ...kernels.cpu.gradients import GRADIENTS
 from ...utils.deprecation import old_name
@@ -159,7 +160,8 @@ def all_at_once(tensors: list[Any], foreach: bool | None) -> tuple[Any, Any] | N
     """Kernels that take all tensors at once, and the tensors' arrays; None where there are none."""
     if foreach is False or not tensors:
         return None
-    for kernels in (getattr(devices.DEVICE.backend, "gradients", None), GRADIENTS):
+    own = None if Settings.portable else GRADIENTS
+    for kernels in (getattr(devices.DEVICE.backend, "gradients", None), own):
         arrays = None if kernels is None else kernels.arrays_of(tensors)
         if arrays is not None:
             return kernels, arrays

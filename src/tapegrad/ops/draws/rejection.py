@@ -8,7 +8,11 @@ import math
 
 import numpy as np
 
+from ...core.host_arrays import host
+from ...core.settings import Settings
 from ...kernels.cpu import KERNELS
+from ...kernels.portable.functions import NUMBERS
+from ..special.kernels_gamma import log_gamma_positive
 from .checks import round_draws
 from .streams import unit53
 from .twister import Array, Stream
@@ -44,7 +48,7 @@ def by_kernel(name: str, stream: Stream, each: int, *parameters: Array) -> Array
 
     None: there are no kernels, or a tape that would replay these uniform numbers.
     """
-    if KERNELS is None or KERNELS.has_tape():
+    if KERNELS is None or Settings.portable or KERNELS.has_tape():
         return None
     given = [np.ascontiguousarray(x, np.float64).ravel() for x in parameters]
     count = given[0].size
@@ -90,12 +94,12 @@ def poisson_count(rate: float, draw: Doubles) -> float:
     if rate == 0.0:
         return 0.0
     if rate < 10.0:  # count factors until the product falls below exp(-rate)
-        limit, product, count = math.exp(-rate), draw(), 0.0
+        limit, product, count = NUMBERS.exp(-rate), draw(), 0.0
         while product > limit:
             product *= draw()
             count += 1.0
         return count
-    log_rate = math.log(rate)  # transformed rejection (Hörmann 1993)
+    log_rate = NUMBERS.log(rate)  # transformed rejection (Hörmann 1993)
     b = 0.931 + 2.53 * math.sqrt(rate)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
@@ -108,8 +112,8 @@ def poisson_count(rate: float, draw: Doubles) -> float:
             return float(k)
         if k < 0 or (us < 0.013 and v > us):
             continue
-        bound = -rate + k * log_rate - math.lgamma(k + 1)
-        if math.log(v) + math.log(inverse_alpha) - math.log(a / (us * us) + b) <= bound:
+        bound = -rate + k * log_rate - log_gamma(k + 1)
+        if NUMBERS.log(v) + NUMBERS.log(inverse_alpha) - NUMBERS.log(a / (us * us) + b) <= bound:
             return float(k)
 
 
@@ -122,9 +126,9 @@ def binomial_count(n: float, p: float, draw: Doubles) -> float:
         return n - binomial_count(n, 1.0 - p, draw)
     if n * p >= 10.0:
         return btrs(n, p, draw)
-    log_miss, reached, found = math.log1p(-p), 0.0, 0.0  # jump from success to success
+    log_miss, reached, found = NUMBERS.log1p(-p), 0.0, 0.0  # jump from success to success
     while True:
-        reached += math.ceil(math.log(draw()) / log_miss)
+        reached += math.ceil(NUMBERS.log(draw()) / log_miss)
         if reached > n:
             return found
         found += 1.0
@@ -149,23 +153,31 @@ def btrs(n: float, p: float, draw: Doubles) -> float:
         if k < 0 or k > n:
             continue
         bound = (
-            (m + 0.5) * math.log((m + 1.0) / (odds * (n - m + 1.0)))
-            + (n + 1.0) * math.log((n - m + 1.0) / (n - k + 1.0))
-            + (k + 0.5) * math.log(odds * (n - k + 1.0) / (k + 1.0))
+            (m + 0.5) * NUMBERS.log((m + 1.0) / (odds * (n - m + 1.0)))
+            + (n + 1.0) * NUMBERS.log((n - m + 1.0) / (n - k + 1.0))
+            + (k + 0.5) * NUMBERS.log(odds * (n - k + 1.0) / (k + 1.0))
             + stirling(m)
             + stirling(n - m)
             - stirling(k)
             - stirling(n - k)
         )
-        if math.log(v * alpha / (a / (us * us) + b)) <= bound:
+        if NUMBERS.log(v * alpha / (a / (us * us) + b)) <= bound:
             return float(k)
+
+
+def log_gamma(x: float) -> float:
+    if not Settings.portable:
+        return math.lgamma(x)
+    return float(log_gamma_positive(host, np.array([x]))[0])
 
 
 def stirling(k: float) -> float:
     """The error of Stirling's formula for log(k!)."""
     if k <= 9:
-        exact = math.lgamma(k + 1.0)
-        return exact - ((k + 0.5) * math.log(k + 1.0) - (k + 1.0) + 0.5 * math.log(2.0 * math.pi))
+        exact = log_gamma(k + 1.0)
+        return exact - (
+            (k + 0.5) * NUMBERS.log(k + 1.0) - (k + 1.0) + 0.5 * NUMBERS.log(2.0 * math.pi)
+        )
     square = (k + 1.0) ** 2
     return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1.0)
 

@@ -15,9 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ...core.host_arrays import host
 from ...core.rounding import fused
+from ...core.settings import Settings
 from ...dtypes import cpp_name
 from ...kernels.cpu import KERNELS
+from ...kernels.portable.functions import NUMBERS
 from .checks import (
     I64,
     check_cauchy,
@@ -92,6 +95,8 @@ def _fma32(a: Any, b: Any, c: Any) -> Array:
 
 def _libm(name: str, x: Array) -> Array:
     """The C library's function for each element: NumPy's own loops round a few otherwise."""
+    if Settings.portable:
+        return np.asarray(getattr(host, name)(x))
     if KERNELS is not None:
         out = new_room(x.size, F64)
         KERNELS.KERNELS[f"libm_{name}"]((np.ascontiguousarray(x), out), (x.size,))
@@ -108,7 +113,7 @@ def _libm(name: str, x: Array) -> Array:
 def _function(name: str, exact: bool, x: Array) -> Array:
     if exact:
         return _libm(name, x)
-    out: Array = getattr(np, name)(x)
+    out: Array = getattr(host, name)(x)
     return out
 
 
@@ -165,7 +170,7 @@ def normal(
     n = math.prod(shape)
     if n:
         check_floating("normal_kernel_cpu", dtype)
-    kind = None if KERNELS is None else _SHORT.get(dtype)
+    kind = None if KERNELS is None or Settings.portable else _SHORT.get(dtype)
     if n < 16 or not contiguous:
         if kind is not None:
             return stream.fill(f"single_{kind}", stream.room(n, dtype), mean, std).reshape(shape)
@@ -192,7 +197,7 @@ def _as_complex(parts: Array, dtype: DType, shape: Shape) -> Array:
 
 def _pairs(stream: Stream, n: int, exact: bool) -> Array:
     """`n` float64 normals, two from each pair of uniforms; the odd one out waits in the stream."""
-    if KERNELS is not None:
+    if KERNELS is not None and not Settings.portable:
         return stream.fill("single_f64", np.empty(n), 0.0, 1.0)
     if exact and n < 16:
         return np.array(_few(stream, n))
@@ -222,10 +227,10 @@ def _few(stream: Stream, n: int) -> list[float]:
         stream.next_normal = None
     uniforms = iter(stream.doubles(n - len(made) + 1 & ~1))
     for first, second in zip(uniforms, uniforms, strict=True):
-        radius = math.sqrt(-2.0 * math.log1p(-second))
+        radius = math.sqrt(-2.0 * NUMBERS.log1p(-second))
         angle = 2.0 * math.pi * first
-        made.append(radius * math.cos(angle))
-        made.append(radius * math.sin(angle))
+        made.append(radius * NUMBERS.cos(angle))
+        made.append(radius * NUMBERS.sin(angle))
     if len(made) > n:
         stream.next_normal = made.pop()
     return made
@@ -254,8 +259,8 @@ def _box_muller64(u: Array) -> Array:
     radius = np.sqrt(-2.0 * _libm("log", (1.0 - pairs[:, 0]).ravel()))
     angle = (2.0 * math.pi * pairs[:, 1]).ravel()
     out = np.empty_like(pairs)
-    out[:, 0] = (radius * np.cos(angle)).reshape(-1, 8)
-    out[:, 1] = (radius * np.sin(angle)).reshape(-1, 8)
+    out[:, 0] = (radius * host.cos(angle)).reshape(-1, 8)
+    out[:, 1] = (radius * host.sin(angle)).reshape(-1, 8)
     return out.ravel()
 
 
@@ -264,12 +269,12 @@ def _half_blocks(stream: Stream, n: int, dtype: DType, mean: float, std: float) 
     u = _unit24(stream, n + -n % 16)
     pairs = u.reshape(-1, 2, 8)
     # The C library's float functions are float64 ones rounded.
-    log = np.log((np.float32(1) - pairs[:, 0]).astype(np.float64)).astype(np.float32)
+    log = host.log((np.float32(1) - pairs[:, 0]).astype(np.float64)).astype(np.float32)
     radius = np.sqrt(np.float32(-2) * log)
     angle = (np.float32(2 * math.pi) * pairs[:, 1]).astype(np.float64)
     made = np.empty_like(pairs)
-    made[:, 0] = radius * np.cos(angle).astype(np.float32)
-    made[:, 1] = radius * np.sin(angle).astype(np.float32)
+    made[:, 0] = radius * host.cos(angle).astype(np.float32)
+    made[:, 1] = radius * host.sin(angle).astype(np.float32)
     made = round_draws(_fma32(made.reshape(-1), _f(std), _f(mean)), dtype, (made.size,))
     if n % 16:
         made[n - 16 : n] = made[-16:].copy()  # the two may overlap
@@ -500,7 +505,7 @@ def geometric(stream: Stream, shape: Shape, dtype: DType, p: float) -> Array:
     if dtype.kind in "bc":
         raise not_implemented("geometric_cpu", dtype)
     with np.errstate(divide="ignore"):
-        throws = np.ceil(np.log(unit53(stream, math.prod(shape))) / math.log1p(-p))
+        throws = np.ceil(host.log(unit53(stream, math.prod(shape))) / NUMBERS.log1p(-p))
     return round_draws(throws, dtype, shape)
 
 
@@ -514,7 +519,7 @@ def multinomial(stream: Stream, probs: Array, n: int, replacement: bool = False)
     check_multinomial(probs, n, replacement)
     rows = probs.reshape(-1, probs.shape[-1])
     kind = _SHORT.get(rows.dtype)
-    if n == 1 and KERNELS is not None and kind is not None:
+    if n == 1 and KERNELS is not None and not Settings.portable and kind is not None:
         out = np.empty((*probs.shape[:-1], 1), I64)
         if stream.fill_by(f"picks_{kind}", np.ascontiguousarray(rows), out, rows.shape):
             return out

@@ -15,6 +15,7 @@ import numpy as np
 from ... import dtypes
 from ...core.arguments import is_index
 from ...core.base import TensorBase
+from ...core.host_arrays import host
 from ...core.modes import grad_set_to
 from ...device import strided
 from ..block import Case, api
@@ -487,7 +488,7 @@ def kaiser_window(
         across = n._array.astype(np.float64) * (2.0 / (count - 1)) - 1.0
         # `beta` times the height of a half circle; rounding may leave it just below zero.
         height = beta * np.sqrt(np.maximum(1.0 - across * across, 0.0))
-        return creation.made((np.i0(height) / np.i0(beta)).astype(n._array.dtype))
+        return creation.made((host.i0(height) / host.i0(beta)).astype(n._array.dtype))
 
     options = (dtype, layout, device, requires_grad)
     return older("kaiser_window", window_length, periodic, (beta,), shape, options)

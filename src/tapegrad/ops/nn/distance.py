@@ -64,13 +64,13 @@ def slope(F: Any, grad: Any, apart: Any, length: Any, p: float) -> Any:
         return F.sign(apart) * grad
     if p == math.inf:
         return F.where(F.abs(apart) == length, F.sign(apart) * grad, 0)
-    scale = F.where(length == 0, 0, grad / F.where(length == 0, 1, length) ** (p - 1))
+    scale = F.where(length == 0, 0, grad / F.pow_scalar(F.where(length == 0, 1, length), p - 1))
     if p == 2:
         return apart * scale
     size = F.where(apart == 0, 1, F.abs(apart))
     if p < 2:
-        return F.where(apart == 0, 0, F.sign(apart) * size ** (p - 1)) * scale
-    return apart * size ** (p - 2) * scale
+        return F.where(apart == 0, 0, F.sign(apart) * F.pow_scalar(size, p - 1)) * scale
+    return apart * F.pow_scalar(size, p - 2) * scale
 
 
 def pulled(F: Any, grad: Any, x1: Any, x2: Any, dist: Any, p: float) -> Any:

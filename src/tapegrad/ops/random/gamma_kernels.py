@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.portable.functions import FUNCTIONS, NUMBERS
 from ..draws.rejection import Doubles, by_kernel
 from ..draws.twister import Array, Stream
 from ..special.kernels import by_parts
@@ -36,9 +37,9 @@ class Normals:
             self.stream.next_normal = None
             return waiting
         angle = 2.0 * math.pi * self.draw()
-        radius = math.sqrt(-2.0 * math.log1p(-self.draw()))
-        self.stream.next_normal = radius * math.sin(angle)
-        return radius * math.cos(angle)
+        radius = math.sqrt(-2.0 * NUMBERS.log1p(-self.draw()))
+        self.stream.next_normal = radius * NUMBERS.sin(angle)
+        return radius * NUMBERS.cos(angle)
 
 
 def gamma_numbers(stream: Stream, shapes: Array) -> Array:
@@ -65,7 +66,7 @@ def gamma_numbers(stream: Stream, shapes: Array) -> Array:
 def gamma_number(shape: float, exponent: float, d: float, draw: Doubles, normal: Normals) -> float:
     if not 0.0 < shape < math.inf:
         return shape if shape >= 0.0 else math.nan
-    scale = math.pow(1.0 - draw(), exponent) if shape < 1.0 else 1.0
+    scale = NUMBERS.power(1.0 - draw(), exponent) if shape < 1.0 else 1.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
         x = normal()
@@ -77,7 +78,7 @@ def gamma_number(shape: float, exponent: float, d: float, draw: Doubles, normal:
         square = x * x
         if u < 1.0 - 0.0331 * square * square:
             return scale * d * v
-        if math.log(u) < 0.5 * square + d * (1.0 - v + math.log(v)):
+        if NUMBERS.log(u) < 0.5 * square + d * (1.0 - v + NUMBERS.log(v)):
             return scale * d * v
 
 
@@ -95,8 +96,8 @@ def dirichlet_numbers(stream: Stream, shapes: Array) -> Array:
 # power of the spacing for integrands that fade like exp(-u) or exp(-u²).
 SPACING = 0.09
 STEPS = np.arange(-3.6, 4.2, SPACING)
-NODES = np.exp(STEPS - np.exp(-STEPS))
-WEIGHTS = SPACING * NODES * (1 + np.exp(-STEPS))
+NODES = FUNCTIONS["exp"](STEPS - FUNCTIONS["exp"](-STEPS))
+WEIGHTS = SPACING * NODES * (1 + FUNCTIONS["exp"](-STEPS))
 
 SERIES_BELOW = 12.0  # parameters up to which the series are shorter than the integrals
 

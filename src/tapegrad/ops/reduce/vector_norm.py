@@ -37,7 +37,7 @@ def lengths(xp: Any, x: Any, ord: float, dim: Any, keepdim: bool) -> Any:
     elif ord == 2:
         out = xp.sqrt(xp.add.reduce(size * size, axis=dim, keepdims=keepdim))
     else:
-        out = xp.add.reduce(size**ord, axis=dim, keepdims=keepdim) ** (1 / ord)
+        out = xp.power(xp.add.reduce(xp.power(size, ord), axis=dim, keepdims=keepdim), 1 / ord)
     return contiguous(xp, out if x.dtype.kind == "c" else out.astype(x.dtype, copy=False))
 
 
@@ -54,12 +54,12 @@ def norm_gradient(F: Any, grad: Any, x: Any, norm: Any, ord: float, dim: Any) ->
     if ord == 2:
         return grad * F.where(norm == 0, 0, x / norm)
     if ord < 1:
-        power = F.where(x == 0, 0, F.abs(x) ** (ord - 1))
-        return F.sgn(x) * power * grad * norm ** (1 - ord)
-    scale = F.where(norm == 0, 0, grad / norm ** (ord - 1))
+        power = F.where(x == 0, 0, F.pow_scalar(F.abs(x), ord - 1))
+        return F.sgn(x) * power * grad * F.pow_scalar(norm, 1 - ord)
+    scale = F.where(norm == 0, 0, grad / F.pow_scalar(norm, ord - 1))
     if ord < 2:
-        return F.sgn(x) * F.abs(x) ** (ord - 1) * scale
-    return x * F.abs(x) ** (ord - 2) * scale
+        return F.sgn(x) * F.pow_scalar(F.abs(x), ord - 1) * scale
+    return x * F.pow_scalar(F.abs(x), ord - 2) * scale
 
 
 def norm_tangent(F: Any, t: Any, x: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:

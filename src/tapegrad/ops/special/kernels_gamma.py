@@ -229,13 +229,13 @@ DIRECT = 10  # terms that are summed one by one
 
 def zeta_positive(xp: Any, s: Any, q: Any) -> Any:
     """Σ (q + k)^-s for s > 1 and q > 0."""
-    total = q**-s
+    total = xp.power(q, -s)
     for k in range(1, DIRECT):
-        last = (q + k) ** -s
+        last = xp.power(q + k, -s)
         total += last
     w = q + DIRECT
-    power = w**-s
-    rest = w ** (1 - s) / (s - 1) + 0.5 * power
+    power = xp.power(w, -s)
+    rest = xp.power(w, 1 - s) / (s - 1) + 0.5 * power
     rising = s * power / w
     inverse = 1 / (w * w)
     for j, b in enumerate(BERNOULLI):

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ...kernels.portable.functions import NUMBERS
 from .base import (
     LRScheduler,
     check_optimizer,
@@ -127,7 +128,7 @@ class CyclicLR(LRScheduler):
 
     @staticmethod
     def _exp_range_scale_fn(gamma: float, x: float) -> float:
-        return gamma**x
+        return NUMBERS.power(gamma, x)
 
     def get_lr(self) -> list[Any]:
         """The learning rates of epoch `last_epoch`; sets the momentum too."""
@@ -208,7 +209,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def get_lr(self) -> list[Any]:
         """The learning rates of the place in the current wave."""
         warn_outside_step(self)
-        height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
+        height = 1 + NUMBERS.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
@@ -239,7 +240,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_cur = epoch % self.T_0
         else:
             # The waves so far are a geometric series: which one is this?
-            done = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+            done = int(NUMBERS.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
             self.T_cur = epoch - self.T_0 * (self.T_mult**done - 1) / (self.T_mult - 1)
             self.T_i = self.T_0 * self.T_mult**done
 
@@ -333,7 +334,7 @@ class OneCycleLR(LRScheduler):
 
     @staticmethod
     def _annealing_cos(start: Any, end: Any, pct: float) -> Any:
-        return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
+        return end + (start - end) / 2.0 * (NUMBERS.cos(math.pi * pct) + 1)
 
     @staticmethod
     def _annealing_linear(start: Any, end: Any, pct: float) -> Any:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...kernels.portable.functions import NUMBERS
 from .base import LRScheduler, values_of, warn_outside_step, without
 
 Factor = Callable[[int], float]
@@ -121,7 +122,10 @@ class StepLR(_StepByStep):
         return [lr * self.gamma for lr in rates]
 
     def _get_closed_form_lr(self) -> list[Any]:
-        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
+        return [
+            base * NUMBERS.power(self.gamma, self.last_epoch // self.step_size)
+            for base in self.base_lrs
+        ]
 
 
 class MultiStepLR(_StepByStep):
@@ -145,11 +149,11 @@ class MultiStepLR(_StepByStep):
     def _after(self, rates: list[Any]) -> list[Any]:
         if self.last_epoch not in self.milestones:
             return rates
-        return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in rates]
+        return [lr * NUMBERS.power(self.gamma, self.milestones[self.last_epoch]) for lr in rates]
 
     def _get_closed_form_lr(self) -> list[Any]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
-        return [base * self.gamma**passed for base in self.base_lrs]
+        return [base * NUMBERS.power(self.gamma, passed) for base in self.base_lrs]
 
 
 class ConstantLR(_StepByStep):
@@ -275,7 +279,7 @@ class PolynomialLR(_StepByStep):
             return rates
         left = 1.0 - self.last_epoch / self.total_iters
         left_before = 1.0 - (self.last_epoch - 1) / self.total_iters
-        return [lr * (left / left_before) ** self.power for lr in rates]
+        return [lr * NUMBERS.power(left / left_before, self.power) for lr in rates]
 
     def _get_closed_form_lr(self) -> list[Any]:
         left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
@@ -305,14 +309,14 @@ class CosineAnnealingLR(_StepByStep):
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             # At the bottom of the wave the ratio below would be 0 / 0.
-            up = (1 - math.cos(math.pi / self.T_max)) / 2
+            up = (1 - NUMBERS.cos(math.pi / self.T_max)) / 2
             pairs = zip(self.base_lrs, rates, strict=True)
             return [lr + (base - self.eta_min) * up for base, lr in pairs]
         ratio = self.height(self.last_epoch) / self.height(self.last_epoch - 1)
         return [ratio * (lr - self.eta_min) + self.eta_min for lr in rates]
 
     def height(self, epoch: int) -> float:
-        return 1 + math.cos(math.pi * epoch / self.T_max)
+        return 1 + NUMBERS.cos(math.pi * epoch / self.T_max)
 
     def _get_closed_form_lr(self) -> list[Any]:
         height = self.height(self.last_epoch)

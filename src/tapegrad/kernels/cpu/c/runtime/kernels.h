@@ -104,13 +104,30 @@
     X(gru_back_f32) X(gru_back_f64) X(rnn_f32) X(rnn_f64) X(rnn_back_f32) X(rnn_back_f64)           \
     X(lstm_step_f32) X(lstm_step_f64)
 
+/* portable_functions.c and gemm_apart.c: with the same bits on every machine */
+#define TG_PORTABLE_KERNELS(X)                                                                     \
+    X(portable_exp_f32) X(portable_exp_f64) X(portable_exp2_f32) X(portable_exp2_f64)              \
+    X(portable_expm1_f32) X(portable_expm1_f64) X(portable_log_f32) X(portable_log_f64)            \
+    X(portable_log2_f32) X(portable_log2_f64) X(portable_log10_f32) X(portable_log10_f64)          \
+    X(portable_log1p_f32) X(portable_log1p_f64) X(portable_sin_f32) X(portable_sin_f64)            \
+    X(portable_cos_f32) X(portable_cos_f64) X(portable_tan_f32) X(portable_tan_f64)                \
+    X(portable_sinh_f32) X(portable_sinh_f64) X(portable_cosh_f32) X(portable_cosh_f64)            \
+    X(portable_tanh_f32) X(portable_tanh_f64) X(portable_arcsin_f32) X(portable_arcsin_f64)        \
+    X(portable_arccos_f32) X(portable_arccos_f64) X(portable_arctan_f32) X(portable_arctan_f64)    \
+    X(portable_arcsinh_f32) X(portable_arcsinh_f64) X(portable_arccosh_f32)                        \
+    X(portable_arccosh_f64) X(portable_arctanh_f32) X(portable_arctanh_f64) X(portable_power_f32)  \
+    X(portable_power_f64) X(portable_hypot_f32) X(portable_hypot_f64) X(portable_arctan2_f32)      \
+    X(portable_arctan2_f64) X(portable_logaddexp_f32) X(portable_logaddexp_f64)                    \
+    X(portable_logaddexp2_f32) X(portable_logaddexp2_f64) X(portable_products_f32)                 \
+    X(portable_products_f64)
+
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
     TG_POOL2D_KERNELS(X) TG_WINDOW_KERNELS(X) TG_NORM_KERNELS(X) TG_GATHER_KERNELS(X)              \
     TG_REDUCE_KERNELS(X) TG_MATVEC_KERNELS(X)                                                      \
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
     TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)          \
-    TG_PAIR_KERNELS(X) TG_TRIANGLE_KERNELS(X) TG_DIRECTION_KERNELS(X)
+    TG_PAIR_KERNELS(X) TG_TRIANGLE_KERNELS(X) TG_DIRECTION_KERNELS(X) TG_PORTABLE_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

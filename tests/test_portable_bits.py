@@ -1,0 +1,298 @@
+"""The portable mode: the same bits on every processor, with and without the kernels in C.
+
+`tools/portable_bits.py --machines` runs the same programs on other processors under QEMU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import table
+import tapegrad as torch
+from tapegrad.core.op import REGISTRY
+from tapegrad.core.settings import Settings
+from tapegrad.kernels.cpu import KERNELS
+from tapegrad.kernels.portable import formulas, functions, products, switch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+compiled = pytest.mark.skipif(KERNELS is None, reason="the kernels in C are not built")
+FEW = ("MLP with Adam", "conv net", "reductions", "functions")
+
+
+def tool():
+    spec = importlib.util.spec_from_file_location("portable_bits", ROOT / "tools/portable_bits.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PROGRAMS = tool()
+
+
+@pytest.fixture(autouse=True)
+def mode():
+    threads = torch.get_num_threads()
+    torch.use_deterministic_algorithms("portable")
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(threads)
+
+
+# ---------------------------------------------------------------------- functions
+
+rng = np.random.default_rng(0)
+MIXED = np.concatenate(
+    [
+        rng.uniform(-30, 30, 3000),
+        rng.uniform(-1, 1, 3000),
+        rng.standard_normal(3000) * 10.0 ** rng.integers(-300, 300, 3000),
+        np.pi / 2 * np.arange(1000),
+    ]
+)
+ODD = np.array(
+    [0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 5e-324, -5e-324, 1e-310, 1.7e308, -1.7e308, 2, -2]
+    + [0.5, -0.5, 3, -3, 709.78, 709.79, -745.1, -745.2, 1e22, 2.0**53 + 2, 1e6, 1e7, -1e7]
+)
+# Pairs for which a power is neither zero nor infinite.
+BASES = np.exp(rng.uniform(-300, 300, 3000))
+EXPONENTS = rng.uniform(-1, 1, 3000) * 700 / np.abs(np.log(BASES))
+
+
+def ulps(found, exact):
+    with np.errstate(all="ignore"):
+        size = np.spacing(np.abs(exact).astype(found.dtype)).astype(np.longdouble)
+        off = np.abs(found.astype(np.longdouble) - exact) / size
+    return float(np.max(off[np.isfinite(exact.astype(found.dtype)) & (found != exact)], initial=0))
+
+
+def operands(name, dtype):
+    """Where long doubles are exact enough to judge: they reduce angles with 66 bits of pi."""
+    if name == "power":
+        return [np.asarray(x, dtype) for x in (BASES, EXPONENTS)]
+    x = MIXED
+    if name in formulas.AFTER_TURNS:
+        x = x[(np.abs(x) < 100) & (np.abs(x) > 1e-300)]
+        x = x[np.abs(np.abs(x) * 2 / np.pi - np.rint(np.abs(x) * 2 / np.pi)) > 1e-3]
+    x = np.asarray(x, dtype)
+    return [x] if name in formulas.UNARY else [x, rng.permutation(x)]
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double is double here")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", functions.FORMULAS)
+@pytest.mark.filterwarnings("ignore")
+def test_errors_of_functions(name, dtype):
+    given = operands(name, dtype)
+    found = functions.FUNCTIONS[name](*given)
+    assert found.dtype == dtype
+    exact = getattr(np, name)(*[x.astype(np.longdouble) for x in given])
+    least = np.finfo(dtype).tiny
+    exact = np.where(np.abs(exact) < least, found.astype(np.longdouble), exact)
+    if name not in ("logaddexp", "logaddexp2"):  # near their root only the absolute error is small
+        assert ulps(found, exact) <= (0.51 if dtype == np.float32 else 2)
+    else:
+        assert np.allclose(found, exact.astype(dtype), rtol=1e-6 if dtype == np.float32 else 1e-14)
+
+
+@pytest.mark.parametrize("name", functions.FORMULAS)
+@pytest.mark.filterwarnings("ignore")
+def test_odd_numbers(name):
+    given = [ODD] if name in formulas.UNARY else [x.ravel() for x in np.meshgrid(ODD, ODD)]
+    found = functions.FUNCTIONS[name](*given)
+    expected = getattr(np, name)(*given)
+    assert np.array_equal(np.isnan(found), np.isnan(expected))
+    known = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(found[known]), np.signbit(expected[known]))
+    np.testing.assert_allclose(found[known], expected[known], rtol=2e-15)
+
+
+def bits(x):
+    if x.dtype.kind in "fc":
+        x = np.where(x != x, np.full_like(x, np.nan), x)
+    return np.ascontiguousarray(x).tobytes()
+
+
+@compiled
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", functions.FORMULAS)
+@pytest.mark.filterwarnings("ignore")
+def test_the_loops_in_c_have_the_bits_of_numpy(name, dtype, monkeypatch):
+    x = np.concatenate([ODD, MIXED]).astype(dtype)
+    given = [x] if name in formulas.UNARY else [x, rng.permutation(x)]
+    by_loops = functions.FUNCTIONS[name](*given)
+    monkeypatch.setattr(functions, "KERNELS", None)
+    assert bits(by_loops) == bits(functions.FUNCTIONS[name](*given))
+
+
+SHAPES = [
+    ((), 1, 1, 1),
+    ((), 3, 7, 5),
+    ((), 33, 600, 17),
+    ((), 1, 2000, 1),
+    ((), 70, 1100, 90),
+    ((2, 3), 16, 40, 16),
+    ((), 64, 300, 1),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lead, m, k, n", SHAPES)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True)])
+def test_products_add_up_in_one_order(lead, m, k, n, turned, dtype, monkeypatch):
+    a = rng.standard_normal((*lead, m, k)).astype(dtype)
+    b = rng.standard_normal((k, n)).astype(dtype)
+    if turned[0]:
+        a = np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2)
+    if turned[1]:
+        b = np.asfortranarray(b)
+    found = products.matmul(a, b)
+    parts = -(-k // products.DEEP)
+    deep = -(-k // parts)
+    expected = 0
+    for start in range(0, k, deep):
+        part = np.zeros(found.shape, dtype)
+        for i in range(start, min(start + deep, k)):
+            part += a[..., i, None] * b[i]
+        expected = expected + part
+    assert found.tobytes() == expected.tobytes()
+    monkeypatch.setattr(products, "KERNELS", None)
+    assert products.matmul(a, b).tobytes() == found.tobytes()
+
+
+def test_numpys_functions_without_differences_exist():
+    assert [name for name in switch.EXACT if not hasattr(np, name)] == []
+
+
+# ---------------------------------------------------------------------- programs
+
+
+def elsewhere(names, environment):
+    """Hashes of programs in a process with fewer instructions."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); import portable_bits as p\n"
+    code += f"for name, value in p.hashes({names!r}).items(): print(name, value)"
+    path = os.pathsep.join(p for p in sys.path if p)
+    settings = {"TAPEGRAD_PORTABLE": "1", "PYTHONPATH": path, **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict([line.rsplit(" ", 1) for line in done.stdout.splitlines()])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [FEW, pytest.param(tuple(PROGRAMS.PROGRAMS), marks=pytest.mark.slow)],
+    ids=["few", "all"],
+)
+def test_programs_have_the_same_bits_with_fewer_instructions(names):
+    here = PROGRAMS.hashes(names)
+    assert elsewhere(names, PROGRAMS.fewer_instructions()) == here
+    for threads in (1, 3, 8):
+        torch.set_num_threads(threads)
+        assert PROGRAMS.hashes(names[:2]).items() <= here.items()
+
+
+@pytest.mark.slow
+def test_programs_in_the_interpreted_core():
+    names = tuple(PROGRAMS.PROGRAMS)
+    assert elsewhere(names, {"TAPEGRAD_PURE": "1"}) == PROGRAMS.hashes(names)
+
+
+@compiled
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", table.PURE)
+def test_the_op_table_with_and_without_c(name, monkeypatch):
+    for index in range(len(table.APIS[name].samples)):
+        found = set()
+        for kernels in (KERNELS, None):
+            with monkeypatch.context() as m:
+                m.setattr(functions, "KERNELS", kernels)
+                m.setattr(products, "KERNELS", kernels)
+                torch.manual_seed(1)
+                try:
+                    args, kwargs, _ = table.draw(name, index, table.leaf)
+                    outs = table.tensors_in(table.call(name, args, kwargs))
+                except (RuntimeError, NotImplementedError):
+                    break
+                found.add(
+                    b"".join(bits(t.detach().resolve_conj().to_dense().numpy()) for t in outs)
+                )
+        if not name.startswith(("empty", "new_empty", "resize", "seed")):
+            assert len(found) < 2, index
+
+
+# ---------------------------------------------------------------------- the switch
+
+
+def test_getters_and_other_modes():
+    assert torch.are_deterministic_algorithms_enabled()
+    assert torch.get_deterministic_debug_mode() == 2
+    torch.use_deterministic_algorithms(True)
+    assert not Settings.portable
+    assert torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(False)
+    assert not torch.are_deterministic_algorithms_enabled()
+    with pytest.raises(TypeError, match="must be bool, not str"):
+        torch.use_deterministic_algorithms("exact")
+
+
+def test_leaving_the_mode_brings_the_kernels_back():
+    torch.use_deterministic_algorithms(False)
+    before = {name: (op.kernel, op.into, op.gradients) for name, op in REGISTRY.items()}
+    x = torch.linspace(-3, 3, 1000)
+    usual = (x.exp() @ x, x.softmax(0))
+    torch.use_deterministic_algorithms("portable")
+    assert REGISTRY["exp"].kernel is not before["exp"][0]
+    torch.use_deterministic_algorithms(False)
+    after = {name: (op.kernel, op.into, op.gradients) for name, op in REGISTRY.items()}
+    assert all(after[name] == kernels for name, kernels in before.items())
+    assert all(torch.equal(a, b) for a, b in zip(usual, (x.exp() @ x, x.softmax(0)), strict=True))
+
+
+REFUSED = {
+    "linalg_eigh": lambda: torch.linalg.eigh(torch.eye(3)),
+    "linalg_svd": lambda: torch.linalg.svd(torch.eye(3)),
+    "_fft_r2c": lambda: torch.fft.rfft(torch.ones(8)),
+    "mul": lambda: torch.ones(3, dtype=torch.complex64) * 2,
+    "This call": lambda: torch.kaiser_window(5),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_by_name(name):
+    with pytest.raises(RuntimeError, match=f"{name} does not have a portable") as caught:
+        REFUSED[name]()
+    assert "warn_only=True" in str(caught.value)
+    torch.use_deterministic_algorithms("portable", warn_only=True)
+    with pytest.warns(UserWarning, match="not portable"):
+        REFUSED[name]()
+
+
+def test_compiled_functions_run_eagerly():
+    torch.use_deterministic_algorithms(False)
+    function = torch.compile(lambda x: (x.exp() * 2).log1p().sum(), fullgraph=True)
+    x = torch.linspace(-3, 3, 100)
+    for _ in range(4):
+        usual = function(x)
+    torch.use_deterministic_algorithms("portable")
+    with pytest.warns(UserWarning, match="runs eagerly"):
+        found = function(x)
+    assert torch.equal(found, (x.exp() * 2).log1p().sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        function(x)
+        torch.use_deterministic_algorithms(False)
+        assert torch.equal(function(x), usual)
