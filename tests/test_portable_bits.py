@@ -262,6 +262,22 @@ def test_leaving_the_mode_brings_the_kernels_back():
     assert all(torch.equal(a, b) for a, b in zip(usual, (x.exp() @ x, x.softmax(0)), strict=True))
 
 
+def test_logspace_and_schedules_use_powers_of_our_own(monkeypatch):
+    def misrounded(*numbers):
+        raise AssertionError("a power of the C library")
+
+    monkeypatch.setattr("math.pow", misrounded)
+    monkeypatch.setattr("math.cos", misrounded)
+    exact = 10.0 ** np.linspace(-2, 3, 11)
+    np.testing.assert_allclose(torch.logspace(-2, 3, 11, dtype=torch.float64).numpy(), exact)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+    for _ in range(4):
+        optimizer.step()
+        schedule.step()
+    assert abs(optimizer.param_groups[0]["lr"] - (1 + np.cos(np.pi * 0.4)) / 2) < 1e-15
+
+
 REFUSED = {
     "linalg_eigh": lambda: torch.linalg.eigh(torch.eye(3)),
     "linalg_svd": lambda: torch.linalg.svd(torch.eye(3)),

@@ -11,6 +11,7 @@ from ... import dtypes
 from ...core.base import F32, F64, TensorBase
 from ...core.host_arrays import host
 from ...core.rounding import fused
+from ...core.settings import Settings
 from ...core.warned import warn
 from ...errors import does_not_fit
 from ...kernels.cpu import KERNELS
@@ -300,8 +301,8 @@ def powers_between(low: Any, high: Any, count: int, base: float, dtype: Any) -> 
     index = np.arange(count)
     up, down = float(first) + step * index, float(last) - step * (count - 1 - index)
     exponents = np.where(index < count // 2, up, down) if count > 1 else np.array([float(low)])
-    if dtype.itemsize < 8:
-        return np.power(np.float64(base), exponents)
+    if dtype.itemsize < 8 or Settings.portable:
+        return host.power(np.float64(base), exponents)
     return np.array([c_power(base, e) for e in exponents.tolist()], np.float64)
 
 
@@ -384,7 +385,7 @@ def logspace(
         powers = powers_between(low, high, count, base, target)
     else:
         wide = np.complex128 if target.kind == "c" else np.float64
-        powers = np.power(wide(base), evenly(low, high, count, work).astype(wide))
+        powers = host.power(wide(base), evenly(low, high, count, work).astype(wide))
     if target.kind in "iu" and count == 1:
         from_data.fill_value(float(powers[0]), target)
     array = powers.astype(np.int64).astype(target) if target.kind in "iu" else powers.astype(target)
