@@ -262,6 +262,14 @@ def test_leaving_the_mode_brings_the_kernels_back():
     assert all(torch.equal(a, b) for a, b in zip(usual, (x.exp() @ x, x.softmax(0)), strict=True))
 
 
+def test_a_few_normals_fill_a_tensor():
+    torch.manual_seed(5)
+    made = torch.empty(3, 3).normal_()
+    torch.manual_seed(5)
+    assert torch.equal(made, torch.randn(3, 3))
+    assert torch.equal(torch.empty(5).fill_(2).log_normal_() > 0, torch.ones(5, dtype=torch.bool))
+
+
 def test_logspace_and_schedules_use_powers_of_our_own(monkeypatch):
     def misrounded(*numbers):
         raise AssertionError("a power of the C library")

@@ -125,7 +125,8 @@ def redraw_plain(
         order = stride_order(array.shape, list(array.strides))[::-1]
         in_order = array.transpose(order)
     # A kernel would write to read-only memory, and crash where that is a file; NumPy refuses.
-    into = KERNELS is not None and type(array) is np.ndarray and array.flags.writeable
+    in_c = KERNELS is not None and not Settings.portable
+    into = in_c and type(array) is np.ndarray and array.flags.writeable
     if into and in_order is not None:
         into = in_order.flags.c_contiguous
 
