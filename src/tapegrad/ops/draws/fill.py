@@ -12,6 +12,7 @@ from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import xp_of
 from ...core.late_bound import PROFILER
 from ...core.python_dispatch import called_as_a_whole
+from ...core.settings import Settings
 from ...core.transforms import batched_random
 from ...core.transforms.batched import is_batched, narrow
 from ...core.transforms.levels import BATCHES
