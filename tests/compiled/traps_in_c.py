@@ -6,6 +6,7 @@ import collections
 import copy
 import functools
 import itertools
+import math
 import operator
 import re
 import string
@@ -14,11 +15,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import Trap, trap, work
+from harness import Trap, numbers, trap, work
 
 import tapegrad as T
 from tapegrad import nn
 
+FLOATS = (0.11, 0.12, 0.13, 0.14, 0.15, 0.96, 0.97, 1.28, 1.5, 2.7, 0.2)
 Made = tuple[Callable[..., Any], Callable[[int], Any], Callable[[], Any] | None]
 
 
@@ -33,6 +35,17 @@ def simple(make: Callable[[], Made]) -> None:
                 change(i)
 
         return Trap(compile(function), before=before, state=state or (lambda: None))
+
+    build.__name__, build.__module__ = make.__name__, make.__module__
+    trap(build)
+
+
+def changing(make: Callable[[], Callable[..., Any]]) -> None:
+    """A trap of a function of a tensor and a float that is another one in each call."""
+
+    def build(compile: Any) -> Trap:
+        function = compile(make())
+        return Trap(function, args=lambda i: (numbers(i), FLOATS[i]))
 
     build.__name__, build.__module__ = make.__name__, make.__module__
     trap(build)
@@ -1042,3 +1055,150 @@ def array_view_list():
         return work(x) * sum(map(np.sum, v)).item()
 
     return (f, lambda i: a.__setitem__(4, float(i)), None)
+
+
+@changing
+def percent():
+    table = {"0": 1.0, "1": 2.0, "2": 5.0, "3": 7.0}
+
+    def f(x, t):
+        return work(x) * table["%.0f" % t] * t  # noqa: UP031
+
+    return f
+
+
+@changing
+def percent_tuple():
+    table = {"0 a": 1.0, "1 a": 2.0, "2 a": 5.0, "3 a": 7.0}
+
+    def f(x, t):
+        return work(x) * table["%.0f %s" % (t, "a")] * t  # noqa: UP031
+
+    return f
+
+
+@changing
+def np_scalar():
+    c = np.float64(2.0)
+
+    def f(x, t):
+        return work(x) * float(c * t)
+
+    return f
+
+
+@changing
+def np_scalar_r():
+    c = np.float64(2.0)
+
+    def f(x, t):
+        return work(x) * float(t * c) * (t + c).item()
+
+    return f
+
+
+@changing
+def np_scalar32():
+    c = np.float32(2.0)
+
+    def f(x, t):
+        return work(x) * float(t * c)
+
+    return f
+
+
+@changing
+def np_array_in_list():
+    arrays = [np.ones(3)]
+
+    def f(x, t):
+        for a in arrays:
+            x = x * float((a + t)[0])
+        return work(x)
+
+    return f
+
+
+@changing
+def np_array_setitem():
+
+    def f(x, t):
+        a = np.zeros(3)
+        a[1] = t
+        return work(x) * float(a.sum())
+
+    return f
+
+
+@changing
+def kind_of_float():
+
+    def f(x, t):
+        return work(x) * (2.0 if type(t) is float else 3.0) * t
+
+    return f
+
+
+@changing
+def floor_map_gen():
+
+    def f(x, t):
+        return work(x) * sum(map(math.floor, (v for v in (t, 2 * t))))
+
+    return f
+
+
+@changing
+def partial_floor():
+    g = functools.partial(math.pow, 2.0)
+
+    def f(x, t):
+        return work(x) * g(t)
+
+    return f
+
+
+@changing
+def default_floor():
+
+    def f(x, t, g=math.floor):
+        return work(x) * g(t)
+
+    return f
+
+
+@changing
+def starmap_math():
+
+    def f(x, t):
+        return work(x) * sum(itertools.starmap(math.pow, [(t, 2), (2, t)]))
+
+    return f
+
+
+@changing
+def float_unbound_map():
+
+    def f(x, t):
+        return work(x) * sum(map(float.__neg__, [t]))
+
+    return f
+
+
+@changing
+def string_key_sort():
+
+    def f(x, t):
+        d = {"a": t, "b": 0.9}
+        return work(x) * {"a": 1.0, "b": 2.0}[max(d, key=d.get)]
+
+    return f
+
+
+@changing
+def complex_of_float():
+
+    def f(x, t):
+        return work(x) * complex(t, 1).real
+
+    return f

@@ -407,6 +407,16 @@ class GuardedReads(Prepared):
         elif isinstance(value, collections.deque):
             self.reads.queue_items(value, name)
 
+    def modulo(self, left: Any, right: Any) -> Any:
+        """`left % right`; a text on the left reads floats unnoticed."""
+        self.contents(left)
+        self.contents(right)
+        given = right.values() if isinstance(right, dict) else right
+        given = given if isinstance(right, (tuple, dict)) else (right,)
+        if isinstance(left, (str, bytes)) and any([type(each) is Number for each in given]):
+            self.recorder.looks_at_numbers = True
+        return left % right
+
     def truth(self, value: Any) -> Any:
         """`bool(value)` in a condition: guard what it depends on."""
         if isinstance(value, (list, dict, set, collections.deque)) and not self.is_new(value):

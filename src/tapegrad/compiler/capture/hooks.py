@@ -138,6 +138,11 @@ class Hooks:
         return AUGMENT[name](old, value) if state is None else state.augment(old, name, value)
 
     @staticmethod
+    def modulo(left: Any, right: Any) -> Any:
+        state = CURRENT.state
+        return left % right if state is None else state.modulo(left, right)
+
+    @staticmethod
     def begin_attr(owner: Any, name: str) -> Any:
         return owner, name, Hooks.attr(owner, name)
 

@@ -425,6 +425,8 @@ class Instrumenter(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
+        if self.depth and isinstance(node.op, ast.Mod):  # it may format
+            return self.hook("modulo", node, node.left, node.right)
         node.left, node.right = self.used(node.left), self.used(node.right)
         return node
 

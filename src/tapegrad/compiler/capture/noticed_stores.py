@@ -94,6 +94,8 @@ class NoticedStores(GuardedReads):
             self.contents(old)
         if not isinstance(value, (*PLAIN, TensorBase)):
             self.contents(value)
+        if name == "Mod":
+            return self.modulo(old, value)
         made = AUGMENT[name](old, value)
         if isinstance(made, (list, dict, set)) and made is not old:
             self.mark(made)

@@ -8,9 +8,12 @@ of the signature instead, as they were before.
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from ...api.tensor.conversion import python_number
 from ..program.steps import Step
@@ -27,6 +30,7 @@ class Number(float):
     operation: Callable[..., Any] | None = None  # how it is computed; None: it is an argument
     parts: tuple[Any, ...] = ()
     current: float = 0.0  # of an argument, in the call that is being replayed
+    __class__ = float  # to those who ask
 
     def now(self) -> float:
         """The value in the call that is being replayed."""
@@ -73,8 +77,13 @@ def now(value: Any) -> Any:
 def lifted(name: str) -> Callable[..., Any]:
     """Arithmetic whose result is a Number."""
     operation = getattr(float, name)
+    plain = getattr(operator, name.replace("__r", "__", 1))
 
     def method(self: Number, *others: Any) -> Any:
+        if any([isinstance(other, np.generic) for other in others]):
+            self.read()  # NumPy's numbers have results of kinds of their own
+            given = float.__pos__(self), *others
+            return plain(*(given[::-1] if name.startswith("__r") else given))
         value = operation(self, *others)
         if type(value) is not float:
             return value  # NotImplemented; or complex: a power of something negative

@@ -417,6 +417,8 @@ class VettedCalls(NoticedStores):
             if not isinstance(args[0], (*PLAIN, TensorBase)) and not self.is_new(args[0]):
                 self.reads.kind(args[0])
                 self.keep.append(args[0])
+            if function is type and len(args) == 1 and type(args[0]) is Number:
+                return float
             return function(*args, **kwargs)
         if any([type(each) is Number for each in args]) and function not in (min, max, sum):
             self.recorder.looks_at_numbers = True
