@@ -342,8 +342,10 @@ class GuardedReads(Prepared):
             self.prepare(value)
             return
         elif isinstance(value, functools.partial):
-            for each in (value.func, *value.args, *value.keywords.values()):
-                self.contents(each, False, depth + 1)
+            self.prepare(value)
+            if isinstance(value.func, C_CALLABLES):
+                for each in (value.func, *value.args, *value.keywords.values()):
+                    self.contents(each, False, depth + 1)
             return
         elif isinstance(value, C_CALLABLES):
             self.in_c(value)
@@ -381,6 +383,9 @@ class GuardedReads(Prepared):
         if is_kept_apart(owner) or not self.reads.is_new("ours", id(owner)):
             return
         self.keep.append(owner)
+        tensors = [v for v in inside.values() if isinstance(v, TensorBase) and not v._special]
+        if any([self.recorder.is_made(t._array) for t in tensors]):
+            return  # of this call
         for key, value in list(inside.items()):
             name = f"{self.path(owner)}.{key}"
             self.reads.entry(inside, key, value, name)
@@ -409,8 +414,9 @@ class GuardedReads(Prepared):
 
     def modulo(self, left: Any, right: Any) -> Any:
         """`left % right`; a text on the left reads floats unnoticed."""
-        self.contents(left)
-        self.contents(right)
+        for each in (left, right):
+            if not isinstance(each, (*PLAIN, TensorBase)):
+                self.contents(each)
         given = right.values() if isinstance(right, dict) else right
         given = given if isinstance(right, (tuple, dict)) else (right,)
         if isinstance(left, (str, bytes)) and any([type(each) is Number for each in given]):

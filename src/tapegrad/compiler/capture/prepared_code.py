@@ -30,7 +30,7 @@ from .object_kinds import (
     is_written_by_python,
 )
 from .reachable import NUMPY, globals_in, is_library_file
-from .reads import ABSENT, Reads, cell_contents, class_dict
+from .reads import ABSENT, Reads, cell_contents, class_dict, instance_dict
 from .swapped_code import CURRENT, SWAPS, unheard
 
 # What modules keep beside hooks, which are looked at themselves, and what is not for calls.
@@ -311,7 +311,7 @@ class Prepared(Told):
                 for each in dicts_of(hooks):
                     self.hooks(each, "the hooks of a tensor", self.prepare)
         for owner in owners:
-            for key, value in vars(owner).items():
+            for key, value in (instance_dict(owner) or {}).items():
                 if key.endswith("_hooks") and isinstance(value, dict):
                     self.hooks(value, f"{self.path(owner)}.{key}")
 

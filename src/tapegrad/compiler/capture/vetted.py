@@ -38,16 +38,22 @@ PURE = frozenset(
 )
 PURE |= frozenset(map(id, (functools.partial, functools.reduce, functools.cmp_to_key)))
 PURE |= frozenset(map(id, (collections.deque, collections.defaultdict, collections.OrderedDict)))
-# Those of them that take elements from iterators, and look at these.
-CONSUMERS = frozenset(
-    id(each)
-    for each in (
-        *(any, all, sum, min, max, sorted, set, frozenset, map, filter, functools.reduce),
-        *[each for name, each in vars(itertools).items() if not name.startswith("_")],
-    )
-)
-# And those that look at what a function answers.
-JUDGES = CONSUMERS - frozenset(map(id, (map, itertools.starmap)))
+# Those of them that look at the elements of an iterator: which of their arguments that is.
+FIRST, SECOND = slice(0, 1), slice(1, 2)
+CONSUMED = {
+    **{id(each): FIRST for each in (any, all, sum, min, max, sorted, set, frozenset)},
+    **{id(each): FIRST for each in (itertools.accumulate, itertools.groupby)},
+    **{id(each): SECOND for each in (filter, functools.reduce, itertools.starmap)},
+    **{id(getattr(itertools, n)): SECOND for n in ("takewhile", "dropwhile", "filterfalse")},
+    **{id(map): slice(1, None), id(itertools.compress): slice(0, 2)},
+}
+# And those that look at what a function answers: where it is, if it is not given as a keyword.
+JUDGES = {
+    **{id(each): slice(0, 0) for each in (min, max, sorted)},
+    **{id(each): FIRST for each in (filter, functools.reduce)},
+    **{id(getattr(itertools, n)): FIRST for n in ("takewhile", "dropwhile", "filterfalse")},
+    **{id(each): SECOND for each in (itertools.accumulate, itertools.groupby)},
+}
 # Methods that look at what is in a container, however new it is.
 LOOKS = frozenset(
     each.__name__ for each in (list.sort, list.index, list.count, list.remove, list.__contains__)

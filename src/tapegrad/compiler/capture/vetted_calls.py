@@ -41,7 +41,7 @@ from .reads import ABSENT, cell_contents, is_same
 from .swapped_code import unheard
 from .symbolic_floats import Number, Options
 
-METHODS = (types.FunctionType, types.MethodType)
+METHODS = (*FUNCTIONS, types.MethodType)
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
@@ -353,7 +353,7 @@ class VettedCalls(NoticedStores):
             self.given(given, kwargs) if name in ("extend", "update", "sort") else None
             if name in vetted.LOOKS:
                 self.contents(owner)
-                kwargs = {k: self.judged(f) if callable(f) else f for k, f in kwargs.items()}
+                kwargs = {**kwargs, **self.judged_keys(kwargs)}
             return function(*args, **kwargs)
         if not self.is_new(owner):
             if name == "get" and isinstance(owner, dict) and not isinstance(owner, Options):
@@ -406,6 +406,11 @@ class VettedCalls(NoticedStores):
 
         return call
 
+    def judged_keys(self, kwargs: Any) -> Any:
+        return {
+            k: self.judged(f) for k, f in kwargs.items() if k in ("key", "func") and callable(f)
+        }
+
     def call_builtin(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call a builtin whose reads and effects are known, and guard what it reads."""
         if id(function) in vetted.IN_PLACE:
@@ -423,7 +428,7 @@ class VettedCalls(NoticedStores):
         if any([type(each) is Number for each in args]) and function not in (min, max, sum):
             self.recorder.looks_at_numbers = True
         shallow = id(function) in vetted.SHALLOW and not (
-            function in (map, filter) and not isinstance(args[0], (*FUNCTIONS, types.MethodType))
+            bool(args) and function in (map, filter) and not isinstance(args[0], METHODS)
         )
         for each in (*args, *kwargs.values()):
             if not isinstance(each, (*PLAIN, TensorBase)):
@@ -433,12 +438,15 @@ class VettedCalls(NoticedStores):
                         self.keep.append(each)
                 else:
                     self.contents(each, shallow)
-        if not shallow and id(function) in vetted.CONSUMERS:
-            args = [self.watched(each) if is_made_by_python(each) else each for each in args]
+        args = list(args)
+        if not shallow and id(function) in vetted.CONSUMED:
+            if function not in (min, max) or len(args) == 1:
+                at = vetted.CONSUMED[id(function)]
+                args[at] = [self.watched(v) if is_made_by_python(v) else v for v in args[at]]
         if id(function) in vetted.JUDGES:
-            if function not in (min, max, sorted):
-                args = [self.judged(f) if isinstance(f, METHODS) else f for f in args]
-            kwargs = {k: self.judged(f) if callable(f) else f for k, f in kwargs.items()}
+            at = vetted.JUDGES[id(function)]
+            args[at] = [self.judged(f) if callable(f) else f for f in args[at]]
+            kwargs = {**kwargs, **self.judged_keys(kwargs)}
         made = function(*args, **kwargs)
         may_be_old = function in (
             next,
