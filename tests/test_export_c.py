@@ -315,3 +315,25 @@ def test_the_example_learns(tmp_path):
     run([*compiler, str(example / "main.c"), "learn.c", "answer.c", "-lm"], cwd=tmp_path)
     right = re.search(r"([\d.]+) % of new points right", run([str(tmp_path / "spiral")]))
     assert float(right[1]) > 95
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs a compiler for ARM")
+def test_a_microcontroller_has_room_and_learns(tmp_path):
+    example = HERE.parent / "examples" / "c_micro"
+    run([sys.executable, "-m", "tapegrad", "run", str(example / "export.py")], cwd=tmp_path)
+    compiler = ["arm-none-eabi-gcc", "-mthumb", *STRICT, "-O2", "-ffp-contract=off"]
+    small = [*compiler, "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]
+    run([*small, "-c", "sense.c"], cwd=tmp_path)
+    code, data, zeros = map(
+        int, run(["arm-none-eabi-size", "sense.o"], cwd=tmp_path).splitlines()[1].split()[:3]
+    )
+    assert code + data < 8_000 and data + zeros < 10_000
+    undefined = run(["arm-none-eabi-nm", "--undefined-only", str(tmp_path / "sense.o")])
+    assert not re.search(r"alloc|free|printf", undefined)
+    if shutil.which("qemu-arm"):  # which has processors with an operating system only
+        large = [*compiler, "-mcpu=cortex-a7", "-mfloat-abi=hard", "-mfpu=vfpv4"]
+        files = [str(example / "main.c"), "sense.c", "told.c"]
+        run([*large, "--specs=rdimon.specs", *files, "-lm", "-o", "sense"], cwd=tmp_path)
+        said = run(["qemu-arm", "-cpu", "cortex-a7", "sense"], cwd=tmp_path)
+        assert int(re.search(r"(\d+) of 300", said)[1]) > 290

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .elementwise import NoPrinter
 from .places import Memory, number
-from .printers import Call, function, prints
+from .printers import Call, function, prints, room_for
 
 G_FLAT, G_FIRST = 17, 18  # of conv.c's geometry: what is printed has no FAR and no FLAT
 
@@ -22,11 +22,6 @@ def taps(c: Call, memory: Memory, g: list[int], at: int, each: int) -> str:
     laid = g[9] * g[10] * g[11]
     found = memory.values(at, c.n[4])
     return memory.table([x // each * laid + x % each for x in found], "taps")
-
-
-def room_for(c: Call, memory: Memory, elements: int) -> str:
-    macro = "F32" if c.kind == "f32" else "F64"
-    return f"{macro}({memory.scratch(elements * c.item)})"
 
 
 @prints("conv")

@@ -62,6 +62,25 @@ def checked(text: str) -> str:
 # ---------------------------------------------------------------------- products, copies, sums
 
 
+WIDE, DEEP = 32, 512  # columns that are packed together, and rows of a part: products.c
+
+
+def panel_size(n: int, k: int, b_right: int) -> int:
+    """Elements of the room in which a product packs columns of b; 0: it reads all in place."""
+    return 0 if b_right == 1 and n % WIDE == 0 else min(k, DEEP) * WIDE
+
+
+def panel_for(c: Call, memory: Memory, n: int, k: int, b_right: int) -> str:
+    size = panel_size(n, k, b_right)
+    return room_for(c, memory, size) if size else "NULL"
+
+
+def room_for(c: Call, memory: Memory, elements: int) -> str:
+    """Room for a kernel while it runs."""
+    macro = "F32" if c.kind == "f32" else "F64"
+    return f"{macro}({memory.scratch(elements * c.item)})"
+
+
 @prints("product")
 def product(c: Call, memory: Memory) -> str:
     m, n, k, a_down, a_right, b_down, b_right, ldc, stack, *batch = c.n[:12]
@@ -78,6 +97,7 @@ def product(c: Call, memory: Memory) -> str:
             memory.pointer(row, c.T),
             memory.pointer(out + i * batch[2], c.T, True),
             ldc,
+            panel_for(c, memory, n, k, b_right),
         )
 
     if stack > 64:

@@ -17,9 +17,8 @@ from ...nn.utils.clip_grad import clip_grad_norm_, clip_grad_value_
 from ...ops.nn import batch_norm
 from ...optim.lr_scheduler import LRScheduler
 from .elementwise import NoPrinter
-from .layers import room_for
 from .places import Memory, number
-from .printers import Call, function
+from .printers import Call, function, panel_size, room_for
 
 Printed = Any  # of program.py
 Printer = Callable[[Any, Printed], str]
@@ -124,8 +123,11 @@ class Small:
         axes += zip(x[2:], kernel, *how[:1], *how[1:3], out, strict=True)
         self.numbers = [*x[:2], *itertools.chain(*axes)]
         size = self.rows * self.columns
-        self.matrix = room_for(self.call, memory, size + self.features * self.columns)
+        more = self.features * self.columns
+        panel = panel_size(1, max(self.rows, self.columns, self.features), 1)
+        self.matrix = room_for(self.call, memory, size + more + panel)
         self.by_feature = f"{self.matrix} + {size}"
+        self.panel = f"{self.matrix} + {size + more}"
 
     def at(self, array: Any, writes: bool = False) -> str:
         return self.memory.pointer(address(array), self.call.T, writes)
@@ -140,7 +142,7 @@ class Small:
         return function(f"features_first_{self.kind}", source, to, first, second, self.pixels)
 
     def product(self, m: int, n: int, k: int, a: Any, b: Any, out: str) -> str:
-        return function(f"product_{self.kind}", m, n, k, *a, *b, "NULL", out, n)
+        return function(f"product_{self.kind}", m, n, k, *a, *b, "NULL", out, n, self.panel)
 
 
 def convolution(step: Any, printed: Printed) -> str:

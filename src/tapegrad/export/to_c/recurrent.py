@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .layers import room_for
 from .places import Memory
-from .printers import Call, function, prints
+from .printers import Call, function, prints, room_for
 
 
 def walk(c: Call, memory: Memory, at: int) -> str:

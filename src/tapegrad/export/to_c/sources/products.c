@@ -1,11 +1,11 @@
 /*@ product_real */
 /* out = a @ b, plus `row` or nothing: sums go along k, in parts of at most 512, by one fused
-   multiply-add after the other. Steps of a and b are down and to the right. */
+   multiply-add after the other. Steps of a and b are down and to the right; `panel` is room for columns
+   of b in the order in which they are read, 32 times the rows of a part. */
 enum { HIGH_real = 8, WIDE_real = 32 };
 static void product_real(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_down,
                          int64_t a_right, const real *b, int64_t b_down, int64_t b_right,
-                         const real *row, real *out, int64_t out_down) {
-    static real panel[512 * WIDE_real]; /* columns of b, in the order in which they are read */
+                         const real *row, real *out, int64_t out_down, real *panel) {
     const int64_t parts = (k + 511) / 512, most = (k + parts - 1) / parts;
     for (int64_t start = 0; start < k; start += most) {
         const int64_t deep = k - start < most ? k - start : most;
@@ -15,9 +15,9 @@ static void product_real(int64_t m, int64_t n, int64_t k, const real *a, int64_t
             const int in_place = b_right == 1 && width == WIDE_real;
             const real *columns = in_place ? from : panel;
             const int64_t apart = in_place ? b_down : WIDE_real;
-            if (width < WIDE_real)
+            if (panel && width < WIDE_real)
                 memset(panel, 0, sizeof(real) * (size_t)(deep * WIDE_real));
-            for (int64_t j = 0; !in_place && j < width; j++)
+            for (int64_t j = 0; panel && !in_place && j < width; j++)
                 for (int64_t i = 0; i < deep; i++)
                     panel[i * WIDE_real + j] = from[i * b_down + j * b_right];
             for (int64_t top = 0; top < m; top += HIGH_real) {
