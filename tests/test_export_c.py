@@ -226,6 +226,33 @@ def test_a_fresh_optimizer_begins_as_in_python(tmp_path, optimizer, options):
     assert found.model_step(pointer(x), pointer(y)) == first
 
 
+def test_a_schedule_and_random_numbers_begin_as_they_were(tmp_path):
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.1)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        return loss
+
+    x, y = torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])
+    torch.export.c(step, (x, y), tmp_path / "model.c")
+    assert scheduler.last_epoch == 0 and optimizer.param_groups[0]["lr"] == 0.5
+    found = library(tmp_path / "model.c")
+    found.model_init()
+    at = [pointer(x.numpy()), pointer(y.numpy())]
+    for _ in range(6):
+        assert found.model_step(*at) == pytest.approx(step(x, y).item(), rel=1e-5)
+    torch.manual_seed(7)
+    found.model_seed(7)
+    assert found.model_step(*at) == pytest.approx(step(x, y).item(), rel=1e-5)
+
+
 def test_a_class_out_of_range_is_refused(tmp_path):
     _, _, step, args = small()
     torch.export.c(step, args, tmp_path / "model.c")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from ...expressions.program import BOOL_KIND, DOUBLE_KIND, FLOAT_KIND
@@ -115,6 +116,18 @@ def body(said: Any, reads: list[str]) -> tuple[list[str], list[str]]:
     return lines, [registers[first + i] for i in range(len(kinds))]
 
 
+def with_names(said: Any, reads: list[str], T: str) -> tuple[list[str], list[str], list[str]]:
+    """The elements that are read, by name, then what `body` gives."""
+    lines, results = body(said, [f"a{i}" if "[" in x else x for i, x in enumerate(reads)])
+    used = set(re.findall(r"\ba\d+\b", " ".join([*lines, *results])))
+    named = [
+        f"const {T} a{i} = {text};" if f"a{i}" in used else f"(void)x{i};"
+        for i, text in enumerate(reads)
+        if "[" in text
+    ]
+    return named, lines, results
+
+
 def joined(sizes: Any, strides: list[Any]) -> tuple[list[int], list[list[int]]]:
     """Sizes and strides without dimensions of one element, neighbours that go on joined."""
     made: list[int] = []
@@ -186,9 +199,7 @@ def loops(name: str, said: Any, sizes: Any, operands: Any) -> str:
         else:
             reads.append(read(of, kind, text))
     T = KINDS[kind]
-    named = [f"const {T} a{i} = {text};" for i, text in enumerate(reads) if "[" in text]
-    reads = [f"a{i}" if "[" in text else text for i, text in enumerate(reads)]
-    lines, results = body(said, reads)
+    named, lines, results = with_names(said, reads, T)
     inner = [*named, *lines]
     inner += [f"{to} = {stored(of, kind, r)};" for (of, to), r in zip(stores, results, strict=True)]
     text: list[str] = []
@@ -239,9 +250,7 @@ def summed(name: str, said: Any, sizes: Any, numbers: Any, addresses: Any) -> st
         else:
             text = number(float(value), "f" if kind == FLOAT_KIND else "")
             reads.append(f"({text})" if text[0] == "-" else text)
-    named = [f"const {T} a{i} = {text};" for i, text in enumerate(reads) if "[" in text]
-    reads = [f"a{i}" if "[" in text else text for i, text in enumerate(reads)]
-    lines, results = body(said, reads)
+    named, lines, results = with_names(said, reads, T)
     inner = [*named, *lines]
     for (of, to, is_sum), result in zip(stores, results, strict=True):
         if to:

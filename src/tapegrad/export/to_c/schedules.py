@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any
 
@@ -24,7 +25,7 @@ class Schedule:
         before = [without_rate(g) for g in self.groups]
         self.calls: list[int] = []  # those that change something
         self.rates: list[list[float]] = []  # of all groups, after each of them
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.suppress(ValueError):  # it has an end
             warnings.simplefilter("ignore")
             for i in range(CALLS):
                 step()
