@@ -11,8 +11,8 @@ import numpy as np
 
 from ...compiler.program.steps import OpStep, Step
 from ...core.base import TensorBase
-from ...core.strides import address
-from ...kernels.cpu.overrides.conv import is_one_product
+from ...core.strides import address, channels_last
+from ...kernels.cpu.blas import CONNECTED
 from ...nn.utils.clip_grad import clip_grad_norm_, clip_grad_value_
 from ...ops.nn import batch_norm
 from ...optim.lr_scheduler import LRScheduler
@@ -105,6 +105,19 @@ def running_statistics(step: Any, printed: Printed) -> str:
 
 
 # ---------------------------------------------------------------------- small convolutions
+
+
+FEW = 32  # outputs of an image: with less it is a product (kernels/cpu/overrides/conv.py)
+
+
+def is_one_product(a: Any, b: Any, kernel: Any, out: Any, how: Any) -> bool:
+    """Whether the kernels compute a convolution as one product with the matrix of all windows."""
+    *_, transposed, _, groups = how
+    if transposed or groups > 1 or math.prod(kernel) == 1 or not 0 < math.prod(out) < FEW:
+        return False
+    if a.dtype != b.dtype or a.dtype.name not in ("float32", "float64") or not CONNECTED:
+        return False
+    return all([x.size and x.flags.c_contiguous and not channels_last(x) for x in (a, b)])
 
 
 class Small:
