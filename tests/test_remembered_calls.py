@@ -153,9 +153,21 @@ def test_what_is_remembered():
     x = tapegrad.randn(3, 4)
     assert remembers(lambda: tapegrad.unsqueeze(x, 1), tapegrad.unsqueeze)
     assert remembers(lambda: x.unsqueeze(dim=0), tapegrad.Tensor.unsqueeze)
-    tapegrad.unsqueeze(x, 1)
-    with tapegrad.no_grad():  # a mode is on: the Python part runs
+    with tapegrad.no_grad():
+        assert remembers(lambda: tapegrad.unsqueeze(x, 1), tapegrad.unsqueeze)
+    with tapegrad.inference_mode():  # a mode is on: the Python part runs
         assert not call_runs_nothing(lambda: tapegrad.unsqueeze(x, 1))
+
+
+def test_no_grad_is_part_of_a_signature():
+    x = tapegrad.randn(3, 4, requires_grad=True)
+    for _ in range(4):
+        assert tapegrad.flip(x, (0,)).requires_grad
+        with tapegrad.no_grad():
+            made = tapegrad.flip(x, (0,))
+            assert not made.requires_grad and made.grad_fn is None
+            with tapegrad.enable_grad():
+                assert tapegrad.flip(x, (0,)).requires_grad
 
 
 def test_the_default_dtype_is_part_of_a_signature():

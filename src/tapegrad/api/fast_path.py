@@ -12,7 +12,7 @@ from ..core.dispatch import binary, unary
 from ..core.function_modes import WATCHED
 from ..core.late_bound import HOST_KERNELS
 from ..core.op import Op
-from ..core.thread_modes import Unrepeated
+from ..core.thread_modes import MODES, Unrepeated
 from ..kernels.cpu import KERNELS
 from ..ops.block.definition import Api, apply_one
 
@@ -21,7 +21,7 @@ MOST_FORWARDED = 9  # positional arguments that it takes
 
 NOTED_WRITE: Any = None
 if KERNELS is not None:
-    KERNELS.know_calls(STATE, TensorBase, dtypes, Unrepeated, Op)
+    KERNELS.know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES)
     NOTED_WRITE = KERNELS.Noted(write)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import contiguous, empty, for_dtypes, is_dense, pick
+from .rows import empty, for_dtypes, is_dense, pick
 
 # In the order of PAIR_FUNCTIONS in c/kernels/pairs.c
 FUNCTIONS = (
@@ -29,14 +29,18 @@ def of_pairs(code: int) -> Any:
             if run is None:
                 return reference(x, y)
             pair = [v if type(v) is np.ndarray else np.asarray(v, like.dtype) for v in (x, y)]
-            shapes = [v.shape for v in pair]
-            if any([v.dtype is not like.dtype or not is_dense(v) for v in pair]):
-                return reference(x, y)
-            shape = shapes[0] if shapes[0] == shapes[1] else np.broadcast_shapes(*shapes)
+            first, second = pair
+            for v in pair:
+                if v.dtype is not like.dtype or not is_dense(v):
+                    return reference(x, y)
+            shape = first.shape
+            if shape != second.shape:
+                shape = np.broadcast(first, second).shape
             count = math.prod(shape)
             for i, v in enumerate(pair):
                 if v.size != count and v.size != 1:
-                    pair[i] = contiguous(np.broadcast_to(v, shape))
+                    pair[i] = spread = empty(shape, like)
+                    spread[...] = v
             out = empty(shape, like)
             if count:
                 run((*pair, out), (count, code, *[int(v.size > 1) for v in pair]))

@@ -19,16 +19,19 @@ enum { KIND_T, KIND_U, KIND_V, KIND_W };
     X(shifted_v) X(shifted_w) X(hermite_h) X(hermite_he) X(laguerre) X(legendre) X(next)
 
 #define T float
+#define BITS uint32_t
 #define NAMED(name) name##_f32
 #define MATH(name) name##f
 #define HERMITE_LIMIT 128
 #include "pairs_template.h"
 #undef T
+#undef BITS
 #undef NAMED
 #undef MATH
 #undef HERMITE_LIMIT
 
 #define T double
+#define BITS uint64_t
 #define NAMED(name) name##_f64
 #define MATH(name) name
 #define HERMITE_LIMIT 512

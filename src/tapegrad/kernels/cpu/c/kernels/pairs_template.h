@@ -79,7 +79,28 @@ static T NAMED(legendre)(T x, T n) {
     CLIMB(n, x, FUSED((T)(2 * k + 1) * x, q, (T)k * p) / (T)(k + 1))
 }
 
-static T NAMED(next)(T x, T y) { return MATH(nextafter)(x, y); }
+/* The neighbour of x towards y: one up or down among the numbers' bits, without a branch. */
+static inline T NAMED(next)(T x, T y) {
+    union {
+        T value;
+        BITS bits;
+    } up = {.value = x}, least = {.bits = 1};
+    up.bits += (x < y) == (x > 0) ? 1 : (BITS)-1;
+    const T beside_zero = MATH(copysign)(least.value, y);
+    const T moved = x == 0 ? beside_zero : up.value;
+    const T apart = x == y ? y : moved;
+    return x != x || y != y ? x + y : apart;
+}
+
+TG_VERSIONS static void NAMED(all_next)(const T *restrict x, const T *restrict y, T *restrict out,
+                                        int64_t begin, int64_t end, int64_t step) {
+    if (step)
+        for (int64_t i = begin; i < end; i++)
+            out[i] = NAMED(next)(x[i], y[i]);
+    else
+        for (int64_t i = begin; i < end; i++)
+            out[i] = NAMED(next)(x[i], y[0]);
+}
 
 #define ENTRY(name) NAMED(name),
 static T (*const NAMED(functions)[])(T, T) = {PAIR_FUNCTIONS(ENTRY)};
@@ -91,6 +112,10 @@ static void NAMED(some_pairs)(void *context, int64_t begin, int64_t end) {
     const T *x = given->p[0], *y = given->p[1];
     T *out = given->p[2];
     T (*const function)(T, T) = NAMED(functions)[given->n[1]];
+    if (function == NAMED(next) && given->n[2] == 1) {
+        NAMED(all_next)(x, y, out, begin, end, given->n[3]);
+        return;
+    }
     for (int64_t i = begin; i < end; i++)
         out[i] = function(x[i * given->n[2]], y[i * given->n[3]]);
 }

@@ -61,7 +61,7 @@ struct tg_known_calls {
 
 /* ------------------------------------------------------------------ signatures */
 
-static PyObject *state, *unrepeated, *dtype_type, *dtypes, *default_name;
+static PyObject *state, *unrepeated, *dtype_type, *dtypes, *default_name, *modes, *records_name;
 static PyTypeObject *tensor_type, *op_type;
 
 /* An attribute that compiled classes have as a getter in C. */
@@ -73,7 +73,8 @@ typedef struct {
     void *closure;
 } field;
 
-static field on_field = {.name = "modes_on"}, elsewhere_field = {.name = "elsewhere"},
+static field on_field = {.name = "modes_on"}, unrecorded_field = {.name = "only_unrecorded"},
+             elsewhere_field = {.name = "elsewhere"},
              array_field = {.name = "_array"}, special_field = {.name = "_special"},
              wants_field = {.name = "_wants_grad"};
 
@@ -104,6 +105,17 @@ static int is_off(const field *f, PyObject *owner) {
     const int on = value == Py_False || value == Py_None ? 0 : PyObject_IsTrue(value);
     Py_DECREF(value);
     return on == 0;
+}
+
+/* Whether two fields are one number. */
+static int are_equal(const field *f, const field *g, PyObject *owner) {
+    PyObject *x = read_field(f, owner), *y = read_field(g, owner);
+    const int found = x && y ? PyObject_RichCompareBool(x, y, Py_EQ) : 0;
+    Py_XDECREF(x);
+    Py_XDECREF(y);
+    if (!x || !y || found < 0)
+        PyErr_Clear();
+    return found == 1;
 }
 
 static int add(tg_signature *s, const void *bytes, size_t count) {
@@ -217,8 +229,19 @@ int tg_sign_layout(tg_signature *s, PyObject *const *args, Py_ssize_t count) {
 /* The signature of a call; 0: it has none, or modes are on. */
 int tg_sign(tg_signature *s, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
     s->length = s->inputs = 0;
-    if (!state || !is_off(&on_field, state) || !is_off(&elsewhere_field, state))
+    if (!state || !is_off(&elsewhere_field, state))
         return 0;
+    if (!is_off(&on_field, state)) { /* no_grad, and nothing else, in some threads */
+        if (!are_equal(&on_field, &unrecorded_field, state))
+            return 0;
+        PyObject *records = PyObject_GetAttr(modes, records_name);
+        const int is_added = records && add_word(s, 'r', (uint64_t)(uintptr_t)records);
+        Py_XDECREF(records);
+        if (!is_added) {
+            PyErr_Clear();
+            return 0;
+        }
+    }
     for (Py_ssize_t i = 0; i < count; i++)
         if (!add_value(s, args[i], 0))
             return 0;
@@ -649,11 +672,11 @@ void tg_release_known(tg_known_calls *known) {
     free(known);
 }
 
-/* know_calls(STATE, TensorBase, dtypes, Unrepeated, Op): what signatures are read from. */
+/* know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES): what signatures are read from. */
 PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
-    if (count != 5 || !PyType_Check(args[1]) || !PyType_Check(args[4]) || !PyModule_Check(args[2]))
-        return PyErr_Format(PyExc_TypeError, "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op)");
+    if (count != 6 || !PyType_Check(args[1]) || !PyType_Check(args[4]) || !PyModule_Check(args[2]))
+        return PyErr_Format(PyExc_TypeError, "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES)");
     dtype_type = PyObject_GetAttrString(args[2], "dtype");
     default_name = PyUnicode_InternFromString("_default");
     if (!dtype_type || !default_name)
@@ -663,6 +686,9 @@ PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count)
     tensor_type = (PyTypeObject *)Py_NewRef(args[1]);
     unrepeated = Py_NewRef(args[3]);
     op_type = (PyTypeObject *)Py_NewRef(args[4]);
+    modes = Py_NewRef(args[5]);
+    records_name = PyUnicode_InternFromString("records");
+    find_getter(&unrecorded_field, Py_TYPE(args[0]));
     find_getter(&on_field, Py_TYPE(state));
     find_getter(&elsewhere_field, Py_TYPE(state));
     find_getter(&array_field, tensor_type);
