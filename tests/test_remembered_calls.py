@@ -125,7 +125,7 @@ def test_views_lie_where_the_formula_says(name):
 
 
 def remembers(call, function):
-    for _ in range(2):
+    for _ in range(16):  # other signatures may have its place, for some calls
         call()
     return not runs_general(function, call) and call_runs_nothing(call)
 
@@ -223,7 +223,7 @@ def test_many_signatures():
     for size in [*range(1, 300), *range(1, 300)]:
         x = tapegrad.zeros(size, 2)
         for _ in range(1 + size % 3):
-            assert tapegrad.unsqueeze(x, 0).shape == (1, size, 2)
+            assert tapegrad.flip(x, (0,)).shape == (size, 2)
 
 
 def test_transforms_and_subclasses_see_every_call():
