@@ -367,8 +367,8 @@ def accept_other_version() -> None:
     """What the checkout's tests import from PyTorch's helpers, and the installed ones lack."""
     imports = builtins.__import__
 
-    def patient(name: str, *rest: Any) -> Any:
-        module = imports(name, *rest)
+    def patient(name: str, *rest: Any, **named: Any) -> Any:
+        module = imports(name, *rest, **named)
         for wanted in (rest[2] if len(rest) > 2 else None) or ():
             if module.__name__.startswith("torch.testing.") and not hasattr(module, wanted):
                 setattr(module, wanted, Lack(f"{module.__name__}.{wanted}"))
