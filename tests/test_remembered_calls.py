@@ -239,3 +239,17 @@ def test_transforms_and_subclasses_see_every_call():
         pass
 
     assert type(tapegrad.flip(x.as_subclass(Own), (0,))) is Own
+
+
+def test_tensors_that_are_read_as_numbers():
+    """A layout does not tell the value: calls with such a tensor are not remembered."""
+    x = tapegrad.arange(12.0).view(6, 2)
+    for n in (1, 3, 2, 1):
+        number = tapegrad.tensor(n)
+        assert x.narrow(0, number, 1).tolist() == x[n : n + 1].tolist()
+        assert x.select(0, number).tolist() == x[n].tolist()
+        assert x.view(number, -1).shape == (n, 12 // n)
+        assert tapegrad.add(x, x, alpha=number).tolist() == (x * (1 + n)).tolist()
+        assert len(x.split(number)) == 6 // n
+        assert tapegrad.isclose(x, x + n, 0.0, tapegrad.tensor(1.5)).all() == (n < 1.5)
+        assert bool(tapegrad.isclose(x, x + 2.5, 0.0, tapegrad.tensor(float(n))).all()) == (n > 2.5)

@@ -148,7 +148,9 @@ static int add_tensor(tg_signature *s, PyObject *t) {
     int is_one = 0;
     if (!array) {
         PyErr_Clear();
-    } else if (PyArray_CheckExact(array)) {
+    } else if (PyArray_CheckExact(array) &&
+               (!s->inputs || PyArray_SIZE((PyArrayObject *)array) != 1)) {
+        /* One element may be read as a number or a size, which the layout does not tell. */
         is_one = add_word(s, 'T', (uint64_t)(uintptr_t)Py_TYPE(t)) &&
                  add_layout(s, (PyArrayObject *)array) &&
                  add_word(s, 'g', (uint64_t)is_off(&wants_field, t));
