@@ -253,3 +253,13 @@ def test_tensors_that_are_read_as_numbers():
         assert len(x.split(number)) == 6 // n
         assert tapegrad.isclose(x, x + n, 0.0, tapegrad.tensor(1.5)).all() == (n < 1.5)
         assert bool(tapegrad.isclose(x, x + 2.5, 0.0, tapegrad.tensor(float(n))).all()) == (n > 2.5)
+
+
+def test_gradients_stay_sparse():
+    layer = tapegrad.nn.Embedding(10, 3, sparse=True)
+    x = tapegrad.ones(5, 2, requires_grad=True)
+    for _ in range(4):
+        layer.weight.grad = x.grad = None
+        layer(tapegrad.tensor([7, 1, 3])).sum().backward()
+        tapegrad.gather(x, 0, tapegrad.tensor([[0, 1]]), sparse_grad=True).sum().backward()
+        assert layer.weight.grad.is_sparse and x.grad.is_sparse
