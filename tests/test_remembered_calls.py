@@ -6,6 +6,8 @@ are those of the Python part.
 """
 
 import contextlib
+import inspect
+import itertools
 import warnings
 
 import numpy as np
@@ -263,3 +265,125 @@ def test_gradients_stay_sparse():
         layer(tapegrad.tensor([7, 1, 3])).sum().backward()
         tapegrad.gather(x, 0, tapegrad.tensor([[0, 1]]), sparse_grad=True).sum().backward()
         assert layer.weight.grad.is_sparse and x.grad.is_sparse
+
+
+# ---------------------------------------------------------------------- flags and modes
+
+
+def told(function, args, kwargs, made):
+    """What a call gives and what can be asked about it, gradients with their layouts included."""
+    tapegrad.manual_seed(0)
+    try:
+        out = function(*args, **kwargs)
+    except Exception as error:
+        return type(error), str(error).split("\n")[0]
+    outs = out if isinstance(out, (tuple, list)) else [out]
+    outs = [t for t in outs if isinstance(t, tapegrad.Tensor)]
+    ends = [t for t in outs if t.requires_grad]
+    leaves = [t for t in made if isinstance(t, tapegrad.Tensor) and t.requires_grad]
+    if ends and leaves:
+        seeds = [tapegrad.ones_like(t) for t in ends]
+        try:
+            outs += tapegrad.autograd.grad(ends, leaves, seeds, True, True, allow_unused=True)
+        except Exception as error:
+            return type(error), str(error).split("\n")[0]
+    return [None if t is None else looks(t) for t in outs]
+
+
+def looks(t):
+    values = t.to_dense() if t.layout == tapegrad.sparse_coo else t
+    version = None if t.is_inference() else t._version
+    kept = values.detach().resolve_conj().resolve_neg()
+    kept = kept.float() if kept.dtype == tapegrad.bfloat16 else kept
+    marks = (t.dtype, tuple(t.shape), t.layout, t.requires_grad, t.is_leaf, t._is_view(), version)
+    return (*marks, type(t.grad_fn).__name__, kept.numpy().tobytes())
+
+
+def remembering(name):
+    api = table.APIS[name]
+    for function in (table.find(tapegrad, api), getattr(tapegrad.Tensor, name, None)):
+        if isinstance(function, HOST_KERNELS.public_function):
+            yield function
+
+
+TRIED = [n for n in table.SAMPLED if has_values(n) and n not in PACKED and "rnn_" not in n]
+FLAGS = (True, False, None, "mean", "sum", "none", 0, -1, 2, 0.5)
+NOT_FLAGS = {"out", "device", "generator", "dtype", "layout"}
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRIED)
+def test_every_flag(name):
+    """A flag that the samples do not set may do something beside the ops, as `sparse=True` does."""
+    for function in remembering(name):
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        flags = list(inspect.signature(function).parameters.values())[1:]
+        flags = [p.name for p in flags if p.kind in kinds and p.name not in NOT_FLAGS]
+        for index, flag, value in itertools.product(range(2), flags, FLAGS):
+            if index >= len(table.APIS[name].samples):
+                continue
+            for _ in range(5):
+                both = []
+                for each in (function, function.general):
+                    args, kwargs, made = table.draw(name, index, table.leaf)
+                    both.append(told(each, args, {**kwargs, flag: value}, made))
+                assert both[0] == both[1], (index, flag, value)
+                if isinstance(both[0], tuple):
+                    break  # it raises
+
+
+@contextlib.contextmanager
+def algorithms(mode):
+    tapegrad.use_deterministic_algorithms(mode)
+    try:
+        yield
+    finally:
+        tapegrad.use_deterministic_algorithms(False)
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    tapegrad.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        tapegrad.set_default_dtype(tapegrad.float32)
+
+
+class Nothing(tapegrad.overrides.TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def doubled(t):
+    return t * 2 if t.is_floating_point() else t
+
+
+MODES = {
+    "none": contextlib.nullcontext,
+    "no_grad": tapegrad.no_grad,
+    "inference": tapegrad.inference_mode,
+    "deterministic": lambda: algorithms(True),
+    "portable": lambda: algorithms("portable"),
+    "float64": lambda: default_dtype(tapegrad.float64),
+    "anomaly": lambda: tapegrad.autograd.detect_anomaly(check_nan=False),
+    "hooks": lambda: tapegrad.autograd.graph.saved_tensors_hooks(doubled, lambda t: t),
+    "autocast": lambda: tapegrad.autocast("cpu", dtype=tapegrad.bfloat16),
+    "function mode": Nothing,
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRIED)
+def test_in_every_mode(name):
+    """What was remembered in one mode is not used in another."""
+    for function in remembering(name):
+        for index in range(min(2, len(table.APIS[name].samples))):
+            for mode, turn in itertools.product(MODES, range(4)):
+                both = []
+                for each in (function, function.general):
+                    with MODES[mode]() if turn < 3 else contextlib.nullcontext():
+                        both.append(told(each, *table.draw(name, index, table.leaf)))
+                assert both[0] == both[1], (index, mode, turn)
