@@ -212,3 +212,13 @@ def test_training_steps_have_the_same_bits(program, dtype):
             torch.set_default_dtype(torch.float32)
         runs.append((losses, bits(model.state_dict().values())))
     assert runs[0] == runs[1]
+
+
+def test_a_sum_over_no_dimensions():
+    x = torch.randn(80, 70)
+    for t in (x, x.t(), x[:, ::2], x[:3, 0]):
+        found = torch.vmap(lambda row: row.sum())(t.reshape(-1))
+        assert torch.equal(found, t.reshape(-1))
+        assert torch.equal(
+            torch.func.grad(lambda x: torch.vmap(torch.mean)(x).sum())(found), found * 0 + 1
+        )

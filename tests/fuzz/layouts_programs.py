@@ -189,6 +189,13 @@ def vectors(make: Make) -> list[Any]:
     ]
 
 
+def laplacians(make: Make) -> list[Any]:
+    """Second derivatives along all directions at once."""
+    x, w, v = make((6, 5)), make((7, 5)), make((7,))
+    laplacian = tg.func.laplacian(lambda t: (w @ t).tanh() @ v)
+    return [laplacian(x[0]), tg.vmap(laplacian)(x)]
+
+
 def recurrent(make: Make) -> list[Any]:
     done = []
     for kind, gates in ((nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)):
@@ -294,8 +301,8 @@ def compiled(make: Make) -> list[Any]:
 PROGRAMS: dict[str, Callable[[Make], list[Any]]] = {
     f.__name__: f
     for f in (
-        *(fills, draws, convolutions, pools, norms, halves, vectors, recurrent, attention),
-        *(places, reductions, compiled),
+        *(fills, draws, convolutions, pools, norms, halves, vectors, laplacians),
+        *(recurrent, attention, places, reductions, compiled),
     )
 }
 for _name in OPTIMIZERS:

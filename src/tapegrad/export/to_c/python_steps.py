@@ -69,7 +69,7 @@ def quotient(step: Any, printed: Printed) -> str:
     a, b, out = *step.arrays[:2], step.made[0]
     types = {"float32": "float", "float64": "double", "int64": "int64_t"}
     given = [types.get(str(getattr(x, "dtype", ""))) for x in (a, b)]
-    if step.attrs[:1] not in ((), (None,)) or None in given or a.size * b.size != 1:
+    if (step.attrs and step.attrs[0] is not None) or None in given or a.size * b.size != 1:
         raise NoPrinter("a division in Python")
     if out.dtype != a.dtype:
         raise NoPrinter("a division of whole numbers")

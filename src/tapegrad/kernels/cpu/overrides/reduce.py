@@ -101,7 +101,7 @@ def summable(x: Any, dim: Any) -> Any:
         return None
     if is_dense(x):
         return x
-    whole = dim is None and x.flags.f_contiguous
+    whole = dim is None and x.flags.f_contiguous and x.flags.aligned
     if not has_tape():
         if is_for_parts(x) if dim is None else by_rows(x, dim):
             return x
@@ -207,7 +207,7 @@ def sums(whole: bool, averages: bool) -> Any:
                     part = over_some(input.transpose(order), dims, True, dtype)
                     part = contiguous(part.transpose(np.argsort(order)))
                     return part if keepdim else part.squeeze(dim)
-            x = None if dtype is not None else summable(input, dim)
+            x = None if dtype is not None or dim == () else summable(input, dim)
             if x is None:
                 return reference(input, dim, keepdim, dtype)
             n = 1
@@ -225,7 +225,8 @@ def vector_norm(reference: Any) -> Any:
     add = sums(False, False)(None)
 
     def kernel(input: Any, ord: Any, dim: Any, keepdim: bool, *dtype: Any) -> Any:
-        plain = ord == 2 and dtype in ((), (None,)) and pick(SUM, input) is not None
+        # `is None`: NumPy takes a float64 for equal to None.
+        plain = ord == 2 and (not dtype or dtype[0] is None) and pick(SUM, input) is not None
         if not plain or is_half(input) or not input.size or not is_dense(input):
             return reference(input, ord, dim, keepdim, *dtype)
         out = reduced_shape(input.shape, dim, keepdim)
@@ -242,7 +243,9 @@ def nansum(reference: Any) -> Any:
     add = sums(False, False)(None)
 
     def kernel(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-        if dtype is not None or pick(SUM, input) is None or not input.size or not is_dense(input):
+        if dtype is not None or dim == () or not input.size or not is_dense(input):
+            return reference(input, dim, keepdim, dtype)
+        if pick(SUM, input) is None:
             return reference(input, dim, keepdim, dtype)
         numbers = REGISTRY["where"].kernel(REGISTRY["isnan"].kernel(input), 0.0, input)
         return add(numbers, dim, keepdim, None)
