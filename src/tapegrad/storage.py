@@ -206,7 +206,7 @@ class UntypedStorage:
 
     @property
     def _cdata(self) -> int:
-        """The same number for storages of one memory."""
+        """A number that two storages share if they are of one memory."""
         return id(self.owner)
 
     def nbytes(self) -> int:

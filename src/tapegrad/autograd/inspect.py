@@ -95,7 +95,7 @@ def node_attribute(node: Any, name: str) -> Any:
 
 
 def index_tensors(node: Any, place: int, raw: bool) -> tuple[Any, ...]:
-    """What `x[...]` was indexed with, per dimension; None for slices, which select nothing."""
+    """The indices of `x[...]`, one per dimension; None for slices, which select nothing."""
     items = saved_value(node, place)
     found = [None if isinstance(item, slice) else wrap(item) for item in items]
     if not raw:

@@ -341,7 +341,7 @@ def converted(self: Any, dtype: Any = None, copy: bool = False, order: Any = Non
 
 
 def suggested_format(array: Any) -> Any:
-    """What PyTorch takes the order of the dimensions in memory for."""
+    """The memory format that PyTorch sees in an order of dimensions."""
     if array.ndim in (4, 5) and array.size and array.strides[1] and in_channels_last(array):
         return channels_last if array.ndim == 4 else channels_last_3d
     return contiguous_format

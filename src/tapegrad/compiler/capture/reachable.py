@@ -40,7 +40,7 @@ NUMPY = os.path.dirname(np.__file__)
 
 
 class Reachable:
-    """What a function, and the arguments of a call, lead to."""
+    """The objects to which a function and the arguments of a call lead."""
 
     def __init__(self, function: Any, arguments: Iterable[Any] = ()) -> None:
         self.tensors: list[Any] = []
@@ -127,7 +127,7 @@ class Reachable:
 
 
 def members(cls: type) -> list[Any]:
-    """What is in a class of the user's, and in those that it inherits from."""
+    """The attributes of a user's class, and of those that it inherits from."""
     own = [base for base in cls.__mro__ if not is_library(base)]
     return [value for base in own for value in vars(base).values()]
 

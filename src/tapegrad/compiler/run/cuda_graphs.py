@@ -20,7 +20,7 @@ from ..program.guard_table import GuardTable
 
 
 class Listener:
-    """What the hooks of instrumented code report to: why a step cannot be a graph."""
+    """The place where hooks of instrumented code report why a step cannot be a graph."""
 
     body: Any = None
     looks_at_numbers = False

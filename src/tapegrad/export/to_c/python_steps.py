@@ -215,7 +215,7 @@ def weight_gradient(step: Any, printed: Printed) -> str:
 
 
 def gradients_of(step: Any, printed: Printed) -> tuple[str, list[Any]]:
-    """Their kind, and pointers to them with their sizes."""
+    """The kind of arrays, and pointers to them with their sizes."""
     given = step.args[0]
     leaves = [given] if isinstance(given, TensorBase) else list(given)
     arrays = [printed.gradients.get(id(p)) for p in leaves]

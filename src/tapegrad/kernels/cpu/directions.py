@@ -13,7 +13,7 @@ from .overrides.rows import empty, for_dtypes, is_dense, pick
 
 
 class Bent:
-    """What the program asks about an op."""
+    """The facts about an op that the program asks for."""
 
     __slots__ = ("op", "place")
 
