@@ -39,6 +39,7 @@ DIFFERENT = {
     "torch.onnx.export": "PyTorch's needs onnxscript",
     "torch.onnx.ONNXProgram": "PyTorch's needs onnxscript",
     "torch.profiler.profile": "ones is one op here",
+    "torch.use_deterministic_algorithms": "the portable mode is ours",
     "torch.utils.benchmark.Fuzzer": "absent here, and says so",
 }
 
