@@ -78,16 +78,18 @@ class NodeHooks:
         """
         if not self.tensor and not self.before_node:
             return total, owned
-        arrived = total
         held = 0 if total is None else references(total)
-        total = self.before(node, self.on_tensors(node, total, record), record)
-        if type(total) is not ndarray or total.base is not None:
-            return total, 0
-        if total is not arrived:
+        # In another variable: arguments may be borrowed from Python 3.14 on, and do not count then.
+        answer = self.before(node, self.on_tensors(node, total, record), record)
+        if type(answer) is not ndarray or answer.base is not None:
+            return answer, 0
+        if answer is total:
+            held += 1
+        else:
             held = owned = 1
-        if references(total) != held:
+        if references(answer) != held:
             owned = 0
-        return total, owned
+        return answer, owned
 
     def on_tensors(self, node: Node, total: Any, record: bool) -> Any:
         """Tensor hooks, then retain_grad, on the complete gradient of each output."""
