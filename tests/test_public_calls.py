@@ -15,7 +15,6 @@ import pytest
 
 import table
 import tapegrad
-from tapegrad.core.function_modes import WATCHED
 from tapegrad.core.late_bound import HOST_KERNELS
 
 native = pytest.mark.skipif(HOST_KERNELS.public_function is None, reason="no kernels in C")
@@ -109,17 +108,8 @@ def test_odd_arguments_are_refused_alike(name):
                     assert found == expected, (args, kwargs)
 
 
-@pytest.fixture
-def unwatched():
-    """No class asks for `__torch_function__`, as one of another test may."""
-    kept = WATCHED[:]
-    WATCHED.clear()
-    yield
-    WATCHED.extend(kept)
-
-
 @native
-def test_which_calls_are_short(unwatched):
+def test_which_calls_are_short(fresh_process):
     x = tapegrad.randn(3, 3)
     short = {
         "exp": (tapegrad.exp, lambda: tapegrad.exp(x)),

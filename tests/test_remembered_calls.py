@@ -151,7 +151,7 @@ def call_runs_nothing(call):
     return not found
 
 
-def test_what_is_remembered():
+def test_what_is_remembered(fresh_process):
     x = tapegrad.randn(3, 4)
     assert remembers(lambda: tapegrad.unsqueeze(x, 1), tapegrad.unsqueeze)
     assert remembers(lambda: x.unsqueeze(dim=0), tapegrad.Tensor.unsqueeze)
