@@ -121,7 +121,8 @@ static int are_equal(const field *f, const field *g, PyObject *owner) {
 static int add(tg_signature *s, const void *bytes, size_t count) {
     if (s->length + count > MOST_BYTES)
         return 0;
-    memcpy(s->bytes + s->length, bytes, count);
+    if (count) /* a 0-d array has no dimensions to point to */
+        memcpy(s->bytes + s->length, bytes, count);
     s->length += (int)count;
     return 1;
 }
