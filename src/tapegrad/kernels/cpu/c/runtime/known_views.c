@@ -48,8 +48,10 @@ static int note_part(part *p, PyArrayObject *x, PyObject *made) {
     p->dims = PyArray_NDIM(y);
     p->writeable = PyArray_ISWRITEABLE(y);
     p->offset = PyArray_BYTES(y) - PyArray_BYTES(x);
-    memcpy(p->shape, PyArray_DIMS(y), sizeof(npy_intp) * (size_t)p->dims);
-    memcpy(p->strides, PyArray_STRIDES(y), sizeof(npy_intp) * (size_t)p->dims);
+    for (int d = 0; d < p->dims; d++) {
+        p->shape[d] = PyArray_DIM(y, d);
+        p->strides[d] = PyArray_STRIDE(y, d);
+    }
     return 1;
 }
 
