@@ -424,3 +424,9 @@ def test_numbers_of_numpy_as_eps():
     for eps in (np.int64(3), np.float32(3), torch.tensor(3)):
         same(torch.nn.InstanceNorm1d(1, eps=eps)(x), [[[-0.5, 0.5]]])
         same(torch.nn.GroupNorm(1, 1, eps=eps)(x), [[[-0.5, 0.5]]])
+
+
+def test_ranges_of_no_steps():
+    for dtype in (torch.float16, torch.float32, torch.float64, torch.int64):
+        assert torch.logspace(0, 1, 0, dtype=dtype).shape == (0,)
+        assert torch.linspace(0, 1, 0, dtype=dtype).shape == (0,)

@@ -300,7 +300,7 @@ def powers_between(low: Any, high: Any, count: int, base: float, dtype: Any) -> 
     step = float(last - first) / max(count - 1, 1)
     index = np.arange(count)
     up, down = float(first) + step * index, float(last) - step * (count - 1 - index)
-    exponents = np.where(index < count // 2, up, down) if count > 1 else np.array([float(low)])
+    exponents = np.where(index < count // 2, up, down) if count > 1 else np.full(count, float(low))
     if dtype.itemsize < 8 or Settings.portable:
         return host.power(np.float64(base), exponents)
     return np.array([c_power(base, e) for e in exponents.tolist()], np.float64)
