@@ -430,3 +430,12 @@ def test_ranges_of_no_steps():
     for dtype in (torch.float16, torch.float32, torch.float64, torch.int64):
         assert torch.logspace(0, 1, 0, dtype=dtype).shape == (0,)
         assert torch.linspace(0, 1, 0, dtype=dtype).shape == (0,)
+
+
+def test_unpooled_meta_tensors_are_in_rows():
+    images = torch.ones(1, 2, 6, 12).to(memory_format=torch.channels_last)
+    values, places = torch.nn.functional.max_pool2d(images, 2, return_indices=True)
+    assert torch.nn.functional.max_unpool2d(values, places, 2).stride() == (144, 1, 24, 2)
+    values, places = values.to("meta"), places.to("meta")
+    assert values.stride() == (36, 1, 12, 2)
+    assert torch.nn.functional.max_unpool2d(values, places, 2).stride() == (144, 72, 12, 1)

@@ -312,8 +312,8 @@ def described(out: Any) -> list[Any]:
     return [None if o is None else (o.shape, memory_order(o), o.dtype) for o in outs]
 
 
-# Results whose strides in PyTorch differ between meta and the CPU.
-BY_ROWS: Final = {"linalg_eig": 1, "linalg_svd": 2}
+# Results (by their number) that PyTorch lays out in rows on meta and in another order on the CPU.
+BY_ROWS: Final = {"linalg_eig": 1, "linalg_svd": 2, "max_unpool2d": 0}
 
 
 def laid_out(op: Op, out: Any) -> Any:
@@ -322,6 +322,8 @@ def laid_out(op: Op, out: Any) -> Any:
     place = BY_ROWS.get(op.name)
     if place is None:
         return out
+    if op.single:
+        return empty(out.shape, out.dtype)
     return tuple([empty(o.shape, o.dtype) if i == place else o for i, o in enumerate(out)])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.grad_mode import is_grad_enabled
-from ...core.base import STATE, TensorBase
+from ...core.base import TensorBase
 from ...core.op import Op
 from ...core.rounding import half_as_single
 from ...core.transforms.batched import known_values
@@ -50,9 +50,7 @@ class Unpooling(Block):
         if out.size and input.size:
             start = xp.arange(0, planes * plane, plane).reshape(-1, 1)
             out[(indices.reshape(planes, -1) + start).reshape(-1)] = input.reshape(-1)
-        out = out.reshape(*lead, *sizes)
-        # PyTorch's are in rows on meta, whatever the order of the input is.
-        return out if type(input) is STATE.meta_type else laid_out_like(xp, input, out, 2)
+        return laid_out_like(xp, input, out.reshape(*lead, *sizes), 2)
 
     def d_input(F, grad, indices, sizes):
         return picked(F, grad, indices, len(sizes))
