@@ -5,6 +5,7 @@ calls hold other values, among them ones that checks refuse: results, gradients,
 are those of the Python part.
 """
 
+import concurrent.futures
 import contextlib
 import inspect
 import itertools
@@ -255,6 +256,63 @@ def test_tensors_that_are_read_as_numbers():
         assert len(x.split(number)) == 6 // n
         assert tapegrad.isclose(x, x + n, 0.0, tapegrad.tensor(1.5)).all() == (n < 1.5)
         assert bool(tapegrad.isclose(x, x + 2.5, 0.0, tapegrad.tensor(float(n))).all()) == (n > 2.5)
+
+
+def test_places_in_memory_are_no_part_of_a_layout():
+    whole = tapegrad.arange(12.0)
+    for start in (0, 1, 2, 0, 3, 1):
+        x = whole[start : start + 4]
+        assert x.as_strided((2,), (1,), 0).tolist() == [0.0, 1.0]
+        assert tapegrad.as_strided(x, (2,), (1,)).tolist() == [start, start + 1]
+        assert tapegrad.as_strided_copy(x, (2,), (2,), 1).tolist() == [1.0, 3.0]
+        assert x.as_strided_scatter(x[:2], (2,), (1,), start)[:2].tolist() == [start, start + 1]
+        for view in (
+            lambda x=x: x.view(tapegrad.float64),
+            lambda x=x: tapegrad.view_as_complex(x.view(2, 2)),
+        ):
+            if start % 2 == 0:
+                assert view().shape[0] == 2
+            else:
+                with pytest.raises(RuntimeError, match="divisible by"):
+                    view()
+
+
+def test_what_is_changed_between_ops_is_no_step():
+    """`_notes` of a node stands for anything that a Python part may set on a tensor or its node."""
+    from tapegrad.api.fast_path import with_memory
+
+    def marking(x):
+        made = tapegrad.ops.block.apply(REGISTRY["neg"], (x,))
+        made._node._notes = {"made": "here"}
+        return made
+
+    def asking(x):
+        made = tapegrad.ops.block.apply(REGISTRY["neg"], (x,))
+        return made if x._version % 2 else tapegrad.ops.block.apply(REGISTRY["exp"], (x,))
+
+    x = tapegrad.zeros(3, requires_grad=True)
+    marks, asks = with_memory(marking), with_memory(asking)
+    for _ in range(5):
+        assert marks(x).grad_fn.metadata == {"made": "here"}
+        with tapegrad.no_grad():
+            x.add_(0)
+        assert asks(x).grad_fn.name() == ("NegBackward0" if x._version % 2 else "ExpBackward0")
+
+
+def test_threads_share_what_is_remembered():
+    """Half of them record no gradients; each sees the values of its own tensors."""
+
+    def work(k):
+        wrong = 0
+        for turn in range(200):
+            x = tapegrad.full((2, 3 + turn % 5), float(k), requires_grad=True)
+            with tapegrad.set_grad_enabled(bool(k % 2)):
+                made = tapegrad.hstack([x.unsqueeze(0), x.unsqueeze(0)]).flip(0)
+            wrong += made.requires_grad != bool(k % 2) or not bool((made == k).all())
+        return wrong
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [0, 0, 0, 0]
 
 
 def test_gradients_stay_sparse():

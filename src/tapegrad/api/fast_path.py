@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import dtypes
 from ..autograd.inplace import write
-from ..core.base import STATE, TensorBase
+from ..core.base import STATE, Node, TensorBase
 from ..core.dispatch import binary, unary
 from ..core.function_modes import WATCHED
 from ..core.late_bound import HOST_KERNELS
@@ -19,9 +19,20 @@ from ..ops.block.definition import Api, apply_one
 LOOK_FLAG, LOOK_WHOLE = 1, 2  # what c/runtime/public_call.c looks at in an argument
 MOST_FORWARDED = 9  # positional arguments that it takes
 
+
+def fields_of(cls: Any) -> tuple[str, ...]:
+    """The names of the fields of a class, which may be compiled."""
+    compiled = getattr(cls, "__mypyc_attrs__", None)
+    names = compiled or [
+        name for each in cls.__mro__ for name in vars(each).get("__annotations__", ())
+    ]
+    return tuple([name for name in names if not name.startswith("__")])
+
+
 NOTED_WRITE: Any = None
 if KERNELS is not None:
-    KERNELS.know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES)
+    FIELDS = fields_of(TensorBase), fields_of(Node)
+    KERNELS.know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES, *FIELDS)
     NOTED_WRITE = KERNELS.Noted(write)
 
 

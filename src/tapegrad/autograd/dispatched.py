@@ -37,7 +37,6 @@ from ..core.python_dispatch import (
 from ..core.record import FLOATS, lay_out, link_views, record, save_outputs
 from ..core.strides import is_dense
 from ..core.subclass import same_class
-from ..core.thread_modes import Unrepeated
 from ..device import CPU, contiguous_format
 
 
@@ -169,7 +168,6 @@ def noted_sparse(out: Any, sparse: bool) -> Any:
     """A result whose gradient comes back as a sparse tensor, which has no array."""
     if sparse and out._node is not None and not out._node._is_leaf:
         Seen.nodes = out._node._on_tensors = True
-        Unrepeated.count += 1  # a remembered call would not mark its node
     return out
 
 

@@ -85,7 +85,8 @@ ANOMALY = Anomaly()
 class Unrepeated:
     """How often something happened between ops that running the ops again would not repeat.
 
-    Values were read, a warning was given, something else than tensors changed.
+    Values were read, or what no signature of a call tells (places in memory, versions, history), a
+    warning was given, something else than tensors changed.
     """
 
     count: int = 0

@@ -17,6 +17,7 @@ from ...core.op import REGISTRY
 from ...core.python_dispatch import ask_about, asked_about, is_asked, read_values
 from ...core.strides import address
 from ...core.strides import channels_last as in_channels_last
+from ...core.thread_modes import Unrepeated
 from ...core.transforms.batched import CONTROL_FLOW, is_batched, no_rule, no_values
 from ...core.transforms.batched import refusal as not_in_batch
 from ...core.transforms.looping import explained
@@ -76,7 +77,7 @@ def the_element(t: Any) -> Any:
         return ask_about("_local_scalar_dense", (t,), the_element)
     if t._special and t.is_meta:
         t._array.item()  # which says that there is none
-    return python_number(t._array)
+    return python_number(read_values(t))
 
 
 @api(function=False)
@@ -575,6 +576,7 @@ def untyped_storage(self: Any) -> UntypedStorage:
 
 def owned_array(t: Any) -> Any:
     """The array of a tensor with memory of its own."""
+    Unrepeated.count += 1
     if STATE.modes_on:
         t = asked_about(t, "place")
     if t._special and is_batched(t):
@@ -608,6 +610,7 @@ def is_set_to(self: Any, tensor: Any) -> bool:
     """
     if is_batched(self) or is_batched(tensor):
         raise no_rule("is_set_to")
+    Unrepeated.count += 1
     if STATE.modes_on:
         self, tensor = asked_about(self, "place"), asked_about(tensor, "place")
     a, b = self._array, tensor._array

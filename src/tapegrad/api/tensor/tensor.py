@@ -39,6 +39,7 @@ from ...core.operators import Operators
 from ...core.references import references
 from ...core.size import Size
 from ...core.strides import address, strides_of
+from ...core.thread_modes import Unrepeated
 from ...core.transforms import batched, dual, looping
 from ...core.transforms.levels import FLAGGED_INSIDE, STACK, refuse_inside
 from ...device import CPU, META, channels_last, channels_last_3d, contiguous_format, strided
@@ -223,6 +224,7 @@ class Tensor(Operators):
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded operation made it; backward fills `grad` of leaves."""
+        Unrepeated.count += 1  # no signature has it
         if STATE.modes_on:
             self = python_dispatch.asked_about(self, "history")
         if self._special and batched.is_batched(self):
@@ -235,6 +237,7 @@ class Tensor(Operators):
     @property
     def grad_fn(self) -> Node | None:
         """The node that made it; None for a leaf."""
+        Unrepeated.count += 1  # no signature has it
         if STATE.modes_on:
             self = python_dispatch.asked_about(self, "history")
         if self._special and batched.is_batched(self):
@@ -258,6 +261,7 @@ class Tensor(Operators):
         >>> w.grad
         tensor([2., 4.])
         """
+        Unrepeated.count += 1  # no signature has it
         if STATE.modes_on:
             self = python_dispatch.asked_about(self, "history")
         node = self._node
@@ -332,6 +336,7 @@ class Tensor(Operators):
 
     @property
     def _version(self) -> int:
+        Unrepeated.count += 1  # no signature has it
         if STATE.modes_on:
             self = python_dispatch.asked_about(self, "place")
         cell = self._cell
@@ -343,6 +348,7 @@ class Tensor(Operators):
 
     @property
     def _base(self) -> Tensor | None:
+        Unrepeated.count += 1  # no signature has it
         if STATE.modes_on:
             self = python_dispatch.asked_about(self, "place")
         return None if self._view_of is None else self._view_of.base  # type: ignore[return-value]
@@ -368,6 +374,7 @@ class Tensor(Operators):
         return self._slot
 
     def _is_view(self) -> bool:
+        Unrepeated.count += 1  # no signature has it
         if STATE.modes_on:
             self = python_dispatch.asked_about(self, "place")
         return self._view_of is not None
@@ -609,6 +616,7 @@ class Tensor(Operators):
         >>> arange(5)[2:].storage_offset()
         2
         """
+        Unrepeated.count += 1  # no signature has it
         if STATE.modes_on:
             self = python_dispatch.asked_about(self, "place")
         if self._special and batched.is_batched(self):
@@ -694,6 +702,7 @@ class Tensor(Operators):
     @of_tensors
     def data_ptr(self) -> int:
         """The address of its first element."""
+        Unrepeated.count += 1  # no signature has it
         if STATE.modes_on:
             self = python_dispatch.asked_about(self, "place")
         if self._special and batched.is_batched(self):

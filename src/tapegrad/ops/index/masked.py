@@ -272,8 +272,7 @@ class MaskedScatter(Move):
                 f"{scalar_name(mask)}"
             )
         shape = np.broadcast_shapes(input._array.shape, mask._array.shape)
-        if most_marked(mask, shape) > source._array.size:
-            raise RuntimeError("Number of elements of source < number of ones in mask")
+        check_source(mask, source, shape)
         return run(MaskedScatter, (input, mask, source))
 
     def batch(F, size, batched, input, mask, source):
@@ -285,6 +284,13 @@ class MaskedScatter(Move):
         values = flattened(F, lift(F, source, size, batched[2]))
         taken = F.where(flat, F.cumsum(flat, 1, None) - 1, 0)
         return F.where(mask, F.reshape(F.gather(values, taken, 1), mask.shape), whole)
+
+
+@looks_at_values
+def check_source(mask: Any, source: Any, shape: tuple[int, ...]) -> None:
+    """Refuse a source with fewer elements than a mask marks."""
+    if most_marked(mask, shape) > source._array.size:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
 
 
 def most_marked(mask: Any, shape: tuple[int, ...]) -> int:

@@ -420,6 +420,18 @@ def unique_consecutive(
 # ---------------------------------------------------------------------- counting and looking up
 
 
+@looks_at_values
+def check_counted(input: Any) -> None:
+    """Refuse what bincount cannot count."""
+    x = input._array
+    if x.ndim != 1 or (x.size and x.min() < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if x.size and x.max() == np.iinfo(np.int64).max:
+        raise RuntimeError(
+            f"maximum value of input overflowed, it should be < {x.max()} but got {x.max()}"
+        )
+
+
 @op
 class Bincount(Block):
     """bincount(input, weights=None, minlength=0) -> Tensor: how often each integer occurs.
@@ -449,12 +461,7 @@ class Bincount(Block):
             raise RuntimeError("minlength should be >= 0")
         if is_batched(input) or type(x) is STATE.meta_type:
             return run(Bincount, (input, weights), (minlength,))
-        if x.ndim != 1 or (x.size and x.min() < 0):
-            raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-        if x.size and x.max() == np.iinfo(np.int64).max:
-            raise RuntimeError(
-                f"maximum value of input overflowed, it should be < {x.max()} but got {x.max()}"
-            )
+        check_counted(input)
         if weights is not None and x.size and weights._array.shape != x.shape:
             raise RuntimeError("weights should be 1-d and have the same length as input")
         return run(Bincount, (input, weights), (minlength,))

@@ -7,9 +7,10 @@
    tests/test_remembered_calls.py compares them with the Python part.
 
    What cannot be a step ends the recording, and the signature stays with the Python part: a tensor
-   that no recorded op made, attributes with arrays, a write, and what is told to modes that record
-   (core/python_dispatch.py): values that are read, a warning, a change of something else. A check of
-   elements is a step of its own where it is `noted`: it has to give the answer that it gave. */
+   that no recorded op made, attributes with arrays, a write, a change of a tensor or of its node
+   between the steps, and what is told to modes that record (core/python_dispatch.py): values that
+   are read, places in memory, a warning, a change of something else. A check of elements is a step
+   of its own where it is `noted`: it has to give the answer that it gave. */
 
 #include "module.h"
 
@@ -63,6 +64,7 @@ struct tg_known_calls {
 
 static PyObject *state, *unrepeated, *dtype_type, *dtypes, *default_name, *modes, *records_name;
 static PyTypeObject *tensor_type, *op_type;
+static PyObject *tensor_fields, *node_fields; /* tuples of names */
 
 /* An attribute that compiled classes have as a getter in C. */
 typedef struct {
@@ -76,7 +78,7 @@ typedef struct {
 static field on_field = {.name = "modes_on"}, unrecorded_field = {.name = "only_unrecorded"},
              elsewhere_field = {.name = "elsewhere"},
              array_field = {.name = "_array"}, special_field = {.name = "_special"},
-             wants_field = {.name = "_wants_grad"};
+             wants_field = {.name = "_wants_grad"}, view_field = {.name = "_view_of"};
 
 static void find_getter(field *f, PyTypeObject *type) {
     f->word = PyUnicode_InternFromString(f->name);
@@ -133,7 +135,8 @@ static int add_word(tg_signature *s, char tag, uint64_t word) {
 
 static int add_layout(tg_signature *s, PyArrayObject *x) {
     const int dims = PyArray_NDIM(x);
-    const int head[4] = {dims, PyArray_TYPE(x), PyArray_FLAGS(x), (int)PyArray_ITEMSIZE(x)};
+    const int type = PyArray_TYPE(x) * 2 + (PyArray_BASE(x) != NULL);
+    const int head[4] = {dims, type, PyArray_FLAGS(x), (int)PyArray_ITEMSIZE(x)};
     return PyArray_ISBEHAVED_RO(x) && add(s, head, sizeof head) &&
            add(s, PyArray_DIMS(x), sizeof(npy_intp) * dims) &&
            add(s, PyArray_STRIDES(x), sizeof(npy_intp) * dims);
@@ -149,12 +152,10 @@ static int add_tensor(tg_signature *s, PyObject *t) {
     int is_one = 0;
     if (!array) {
         PyErr_Clear();
-    } else if (PyArray_CheckExact(array) &&
-               (!s->inputs || PyArray_SIZE((PyArrayObject *)array) != 1)) {
-        /* One element may be read as a number or a size, which the layout does not tell. */
+    } else if (PyArray_CheckExact(array)) {
+        const int history = is_off(&wants_field, t) + 2 * is_off(&view_field, t);
         is_one = add_word(s, 'T', (uint64_t)(uintptr_t)Py_TYPE(t)) &&
-                 add_layout(s, (PyArrayObject *)array) &&
-                 add_word(s, 'g', (uint64_t)is_off(&wants_field, t));
+                 add_layout(s, (PyArrayObject *)array) && add_word(s, 'g', (uint64_t)history);
     }
     Py_XDECREF(array);
     if (is_one)
@@ -266,6 +267,7 @@ typedef struct {
     int is_on, failed, inside, steps;
     const tg_signature *signature;
     PyObject *results[MOST_STEPS]; /* owned */
+    PyObject *marks;               /* the fields of the tensors after the last step; owned */
     PyObject *writer;              /* of an in-place function: what writes */
     long writes;                   /* into the arguments before, and into results when made */
     step step[MOST_STEPS];
@@ -302,6 +304,76 @@ static long writes_into_result(PyObject *result) {
     for (Py_ssize_t j = 0; PyTuple_Check(result) && j < PyTuple_GET_SIZE(result); j++)
         found += writes_into(PyTuple_GET_ITEM(result, j));
     return found;
+}
+
+/* Append the fields of a tensor and of its node; those that are not set are None. */
+static int mark(PyObject *list, PyObject *t) {
+    if (!PyObject_TypeCheck(t, tensor_type))
+        return 1;
+    PyObject *node = NULL;
+    for (int turn = 0; turn < 2; turn++) {
+        PyObject *names = turn ? node_fields : tensor_fields;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names) && (!turn || node); i++) {
+            PyObject *value = PyObject_GetAttr(turn ? node : t, PyTuple_GET_ITEM(names, i));
+            PyErr_Clear();
+            const int done = PyList_Append(list, value ? value : Py_None) == 0;
+            Py_XDECREF(value);
+            if (!done)
+                return 0;
+        }
+        if (!turn)
+            node = PyObject_GetAttrString(t, "_node");
+        if (node == Py_None)
+            Py_CLEAR(node);
+    }
+    Py_XDECREF(node);
+    return 1;
+}
+
+/* The fields of all tensors that the recording knows. */
+static PyObject *marks(void) {
+    PyObject *list = PyList_New(0);
+    int done = list != NULL;
+    for (int i = 0; done && i < now.signature->inputs; i++)
+        done = mark(list, now.signature->input[i]);
+    for (int k = 0; done && k < now.steps; k++) {
+        PyObject *result = now.results[k];
+        done = mark(list, result);
+        for (Py_ssize_t j = 0; done && PyTuple_Check(result) && j < PyTuple_GET_SIZE(result); j++)
+            done = mark(list, PyTuple_GET_ITEM(result, j));
+    }
+    if (!done)
+        Py_CLEAR(list);
+    return list;
+}
+
+/* Whether nothing but the steps changed the tensors: no mark was put on a node, say. */
+static int are_untouched(void) {
+    PyObject *found = marks();
+    int same = found && now.marks && PyList_GET_SIZE(found) == PyList_GET_SIZE(now.marks);
+    for (Py_ssize_t i = 0; same && i < PyList_GET_SIZE(found); i++) {
+        PyObject *x = PyList_GET_ITEM(found, i), *y = PyList_GET_ITEM(now.marks, i);
+        same = x == y || (PyLong_CheckExact(x) && PyLong_CheckExact(y) &&
+                          PyObject_RichCompareBool(x, y, Py_EQ) == 1);
+    }
+    Py_XDECREF(found);
+    PyErr_Clear();
+    return same;
+}
+
+/* Tests are told where the Python part runs (1) and where a step does (0), and how a recording
+   ends: 2, or 3 if it is kept. */
+static void (*watcher)(int);
+
+static void tell(int what) {
+    if (watcher)
+        watcher(what);
+}
+
+PyObject *tg_watch_recordings(PyObject *self, PyObject *address) {
+    (void)self;
+    watcher = (void (*)(int))PyLong_AsVoidPtr(address);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
 /* How often something happened that the ops do not say: core/thread_modes.py. */
@@ -401,10 +473,18 @@ static void note_step(PyObject *function, int is_spread, PyObject *const *args, 
 PyObject *tg_noted(PyObject *function, int is_spread, PyObject *const *args, size_t flags) {
     if (!is_recording())
         return PyObject_Vectorcall(function, args, flags, NULL);
+    tell(0);
+    if (!are_untouched())
+        now.failed = 1;
     now.inside = 1;
     PyObject *result = PyObject_Vectorcall(function, args, flags, NULL);
     now.inside = 0;
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
     note_step(function, is_spread, args, PyVectorcall_NARGS(flags), result);
+    Py_XSETREF(now.marks, marks());
+    PyErr_Restore(type, error, trace);
+    tell(1);
     return result;
 }
 
@@ -419,6 +499,9 @@ int tg_begin_recording(const tg_signature *s, PyObject *writer) {
     now.events = events();
     for (int i = 0; i < s->inputs; i++)
         now.writes += writes_into(s->input[i]);
+    now.marks = marks();
+    PyErr_Clear();
+    tell(1);
     return 1;
 }
 
@@ -493,7 +576,8 @@ static route *recorded_route(PyObject *result) {
                    now.signature->input[0] == result;
     for (int k = 0; k < last; k++)
         is_write = is_write && now.step[k].expected;
-    if (now.failed || (now.writes && !is_write) || (now.writer && !is_write) || events() != now.events || is_constant(result))
+    if (now.failed || (now.writes && !is_write) || (now.writer && !is_write) ||
+        events() != now.events || !are_untouched() || is_constant(result))
         return NULL;
     if (!find_source(result, returned)) {
         if (!PyTuple_CheckExact(result) && !PyList_CheckExact(result))
@@ -551,11 +635,13 @@ static place *find_place(tg_known_calls *known, const tg_signature *s, int makes
    Whether the Python part may run again: it neither warned nor changed anything. */
 int tg_end_recording(tg_known_calls *known, PyObject *result) {
     PyObject *type, *error, *trace;
+    tell(0);
     PyErr_Fetch(&type, &error, &trace);
     const int is_silent = events() == now.events;
     PyErr_Restore(type, error, trace);
     place *p = find_place(known, now.signature, 0);
     route *r = result && p ? recorded_route(result) : NULL;
+    tell(r ? 3 : 2);
     if (p && p->state == SEEN) {
         p->state = r ? KNOWN : NEVER;
         p->route = r;
@@ -565,6 +651,7 @@ int tg_end_recording(tg_known_calls *known, PyObject *result) {
         if (!r)
             release_step(&now.step[k]);
     }
+    Py_CLEAR(now.marks);
     now.is_on = 0;
     return is_silent;
 }
@@ -675,11 +762,14 @@ void tg_release_known(tg_known_calls *known) {
     free(known);
 }
 
-/* know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES): what signatures are read from. */
+/* know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES, fields, fields of nodes): what
+   signatures are read from, and what no Python part may change. */
 PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
-    if (count != 6 || !PyType_Check(args[1]) || !PyType_Check(args[4]) || !PyModule_Check(args[2]))
-        return PyErr_Format(PyExc_TypeError, "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES)");
+    if (count != 8 || !PyType_Check(args[1]) || !PyType_Check(args[4]) || !PyModule_Check(args[2]) ||
+        !PyTuple_Check(args[6]) || !PyTuple_Check(args[7]))
+        return PyErr_Format(PyExc_TypeError, "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, "
+                                             "MODES, fields, fields of nodes)");
     dtype_type = PyObject_GetAttrString(args[2], "dtype");
     default_name = PyUnicode_InternFromString("_default");
     if (!dtype_type || !default_name)
@@ -690,6 +780,8 @@ PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count)
     unrepeated = Py_NewRef(args[3]);
     op_type = (PyTypeObject *)Py_NewRef(args[4]);
     modes = Py_NewRef(args[5]);
+    tensor_fields = Py_NewRef(args[6]);
+    node_fields = Py_NewRef(args[7]);
     records_name = PyUnicode_InternFromString("records");
     find_getter(&unrecorded_field, Py_TYPE(args[0]));
     find_getter(&on_field, Py_TYPE(state));
@@ -697,6 +789,7 @@ PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count)
     find_getter(&array_field, tensor_type);
     find_getter(&special_field, tensor_type);
     find_getter(&wants_field, tensor_type);
+    find_getter(&view_field, tensor_type);
     Py_RETURN_NONE;
 }
 

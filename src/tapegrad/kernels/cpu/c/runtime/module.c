@@ -81,7 +81,10 @@ static PyMethodDef functions[] = {
     {"sum_after", tg_sum_after, METH_VARARGS,
      "sum_after(machine, sum, is_kept): a tape that adds up what the vector machine makes, or None"},
     {"know_calls", (PyCFunction)(void (*)(void))tg_know_calls, METH_FASTCALL,
-     "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES): what signatures of calls are read from"},
+     "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES, fields, fields of nodes): what "
+     "signatures of calls are read from"},
+    {"watch_recordings", tg_watch_recordings, METH_O,
+     "watch_recordings(address of a function of an int): told where Python parts and steps run"},
     {"has_tape", tg_has_tape, METH_NOARGS, "whether this thread writes down what it computes"},
     {"tape_begin", tg_tape_begin, METH_NOARGS, "write down what this thread computes from here on"},
     {"tape_end", tg_tape_end, METH_NOARGS, "what was computed since, as a Tape"},

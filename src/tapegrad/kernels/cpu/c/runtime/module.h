@@ -82,6 +82,7 @@ int tg_end_recording(tg_known_calls *known, PyObject *result);
 PyObject *tg_noted(PyObject *function, int is_spread, PyObject *const *args, size_t flags);
 void tg_release_known(tg_known_calls *known);
 PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_watch_recordings(PyObject *self, PyObject *address);
 
 /* known_views.c */
 extern PyTypeObject tg_known_views_type;

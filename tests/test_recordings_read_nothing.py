@@ -1,0 +1,151 @@
+"""What the Python part of a remembered call reads while it is recorded (c/runtime/call_steps.c).
+
+The memory of the arguments cannot be read between the steps of a recording: a fault there is a
+value that the Python part has looked at, and the call may not be remembered.
+"""
+
+import ctypes
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import table
+from tapegrad.core.late_bound import HOST_KERNELS
+from tapegrad.kernels.cpu import KERNELS
+from test_public_calls import has_values, outcome
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+pytestmark = [
+    pytest.mark.skipif(HOST_KERNELS.public_function is None, reason="no kernels in C"),
+    pytest.mark.skipif(sys.platform != "linux" or COMPILER is None, reason="needs Linux and cc"),
+]
+SIZE = 1 << 22
+WATCHER = r"""
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+static char *memory;
+static size_t size;
+static struct sigaction before;
+static volatile int is_closed;
+volatile int reads, recordings, kept, wrong;
+static void set(int closed) {
+    mprotect(memory, size, closed ? PROT_NONE : PROT_READ | PROT_WRITE);
+    is_closed = closed;
+}
+static void fault(int number, siginfo_t *at, void *context) {
+    char *place = at->si_addr;
+    if (is_closed && place >= memory && place < memory + size) {
+        reads++;
+        set(0);
+    } else {
+        sigaction(SIGSEGV, &before, NULL);
+    }
+}
+void *begin(size_t bytes) {
+    struct sigaction now = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    size = bytes;
+    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sigaction(SIGSEGV, &now, &before);
+    return memory;
+}
+void end(void) {
+    sigaction(SIGSEGV, &before, NULL);
+    munmap(memory, size);
+}
+void tell(int what) {
+    if (what < 2) {
+        set(what);
+    } else { /* a recording ends */
+        recordings++;
+        kept += what == 3;
+        wrong += what == 3 && reads;
+        reads = 0;
+    }
+}
+"""
+
+
+class Guard:
+    """Memory that is closed while a Python part runs."""
+
+    def __init__(self, folder):
+        source, library = folder / "watcher.c", folder / "watcher.so"
+        source.write_text(WATCHER)
+        subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+        self.c = ctypes.CDLL(str(library))
+        self.c.begin.restype, self.c.begin.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+        self.memory = np.frombuffer(
+            (ctypes.c_char * SIZE).from_address(self.c.begin(SIZE)), np.uint8
+        )
+        self.used = 0
+        KERNELS.watch_recordings(ctypes.cast(self.c.tell, ctypes.c_void_p).value)
+
+    def close(self):
+        KERNELS.watch_recordings(0)
+        self.c.end()
+
+    def moved(self, x):
+        """An array with the same values and strides in this memory."""
+        if not x.size:
+            return x
+        steps = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
+        low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+        start = self.used - low
+        self.used += -(-(high - low + x.itemsize) // 64) * 64
+        made = np.ndarray(x.shape, x.dtype, self.memory, start, x.strides)
+        made[...] = x
+        made.flags.writeable = x.flags.writeable
+        return made
+
+    def count(self, name):
+        return ctypes.c_int.in_dll(self.c, name).value
+
+
+@pytest.fixture(scope="module")
+def guard(tmp_path_factory):
+    found = Guard(tmp_path_factory.mktemp("guard"))
+    yield found
+    found.close()
+
+
+def forms(name):
+    api = table.APIS[name]
+    yield table.find(table.tapegrad, api)
+    for ending in ("", "_"):
+        yield getattr(table.tapegrad.Tensor, name + ending, None)
+
+
+@pytest.mark.parametrize("name", [n for n in table.SAMPLED if has_values(n)])
+def test_what_is_remembered_has_read_no_value(name, guard):
+    for function in forms(name):
+        if not isinstance(function, HOST_KERNELS.public_function):
+            continue
+        for index in range(len(table.APIS[name].samples)):
+            for make in (table.plain, table.leaf):
+                for _ in range(6):  # seen, then recorded
+                    args, kwargs, tensors = table.draw(name, index, make)
+                    guard.used = 0
+                    for t in tensors:
+                        if type(t._array) is np.ndarray:
+                            t._array = guard.moved(t._array)
+                    wrong = guard.count("wrong")
+                    outcome(function, args, kwargs)
+                    assert guard.count("wrong") == wrong, (function, index)
+
+
+def test_reads_are_seen(guard):
+    recordings, kept, wrong = [guard.count(name) for name in ("recordings", "kept", "wrong")]
+    x = table.tapegrad.randn(3, 4)
+    x._array = guard.moved(x._array)
+    for _ in range(4):
+        table.tapegrad.flip(x, (0,))
+    assert guard.count("recordings") == recordings + 1 and guard.count("kept") == kept + 1
+    assert guard.count("wrong") == wrong
+    guard.c.tell(1)
+    assert x._array[0, 0] == x._array[0, 0]
+    assert guard.count("reads") == 1
+    guard.c.tell(2)
