@@ -511,7 +511,7 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
 
 
 # Methods that are called often, and look themselves whether they are called on a tensor.
-OWN_CHECK = {"permute", "reshape", "view"}
+OWN_CHECK = "permute reshape view".split()
 
 
 def special_methods(module: Any) -> None:
