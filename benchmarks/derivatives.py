@@ -141,7 +141,11 @@ def per_sample(library: Any) -> dict[str, Call]:
         each = func.vmap(func.grad(loss), (None, 0, 0))
         return {"vmap(grad)": lambda: each(values, x, y)["0.weight"]}
     of = func.per_sample_grad(nn.functional.mse_loss, model)
-    return {"per_sample_grad": lambda: of(x, y)["0.weight"]}
+    compiled = library.compile(of)
+    return {
+        "per_sample_grad": lambda: of(x, y)["0.weight"],
+        "the same, compiled": lambda: compiled(x, y)["0.weight"],
+    }
 
 
 def path(library: Any) -> dict[str, Call]:

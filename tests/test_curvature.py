@@ -64,6 +64,132 @@ def test_layers_that_mix_samples_are_refused() -> None:
     assert found["0.weight"].shape == (3, 2, 2)
 
 
+def by_hand(model: Any, loss: Any, x: Any, y: Any) -> list[dict[str, Any]]:
+    """The gradients from a backward pass for each sample."""
+    found = []
+    for i in range(len(x)):
+        model.zero_grad()
+        loss(model(x[i : i + 1]), y[i : i + 1]).backward()
+        found.append(
+            {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in named(model)}
+        )
+    return found
+
+
+def named(model: Any) -> list[tuple[str, Any]]:
+    return [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+
+
+def chains() -> dict[str, tuple[Any, Any]]:
+    """Models whose gradients follow from rules of layers, and the shapes of their inputs."""
+    shared = nn.Linear(4, 4)
+    frozen = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    frozen[0].weight.requires_grad_(False)
+    bottom = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    bottom[2].requires_grad_(False)
+    twice = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    twice[2].weight = twice[0].weight
+    grouped = nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2)
+    padded = nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular", bias=False)
+    same = nn.Conv1d(2, 4, 4, padding="same", dilation=2)
+    return {
+        "sequence": (nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.LayerNorm(3)), (5, 4)),
+        "shared": (nn.Sequential(shared, nn.Tanh(), nn.Sequential(shared, nn.Identity())), (4,)),
+        "frozen": (frozen, (4,)),
+        "frozen above": (bottom, (4,)),
+        "tied": (twice, (4,)),
+        "groups": (nn.Sequential(grouped, nn.GroupNorm(2, 6), nn.AvgPool2d(2)), (4, 8, 8)),
+        "circular": (nn.Sequential(padded, nn.SiLU(), nn.AdaptiveMaxPool2d(2)), (3, 5, 5)),
+        "same": (nn.Sequential(same, nn.Flatten(), nn.RMSNorm(28)), (2, 7)),
+        "volume": (nn.Sequential(nn.Conv3d(1, 2, 2), nn.Softplus(), nn.MaxPool3d(2)), (1, 3, 3, 3)),
+        "one layer": (nn.Linear(3, 1, bias=False), (3,)),
+        "no bias": (nn.Sequential(nn.LayerNorm((2, 3), bias=False), nn.Dropout(0.0)), (2, 3)),
+        # Not by rules: a number per sample, an in-place layer, one that softens over samples.
+        "numbers": (nn.Sequential(nn.Linear(1, 2), nn.Tanh()), ()),
+        "in place": (nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)), (4,)),
+        "softmax": (nn.Sequential(nn.Linear(4, 4), nn.Softmax(0)), (4,)),
+        "flat": (nn.Sequential(nn.Linear(4, 4), nn.Flatten(0)), (4,)),
+        "images": (nn.Sequential(nn.Conv2d(1, 2, 2), nn.Tanh()), (4, 4)),
+    }
+
+
+@pytest.mark.parametrize("name", list(chains()))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rules_of_layers(name: str, dtype: Any) -> None:
+    torch.manual_seed(0)
+    model, shape = chains()[name]
+    model = model.to(dtype)
+    x = torch.randn(4, *shape, dtype=dtype)
+    y = torch.randn(4, dtype=dtype)
+
+    def loss(out: Any, y: Any) -> Any:
+        return (out.square() * (out + y.sum())).mean()
+
+    expected = by_hand(model, loss, x, y)
+    for chunk_size in (None, 3):
+        for create_graph in (False, True):
+            each = func.per_sample_grad(
+                loss, model, chunk_size=chunk_size, create_graph=create_graph
+            )
+            found = each(x, y)
+            assert list(found) == [n for n, _ in named(model)]
+            for i, of_sample in enumerate(expected):
+                for key, g in of_sample.items():
+                    assert found[key].dtype == dtype
+                    assert found[key].requires_grad == create_graph
+                    torch.testing.assert_close(found[key][i].detach(), g, rtol=1e-4, atol=1e-5)
+
+
+def test_what_somebody_changed_is_followed() -> None:
+    """Hooks, another forward and a swapped layer, between two calls of one function."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    x, y = torch.randn(5, 3), torch.randn(5, 2)
+    each = func.per_sample_grad(F.mse_loss, model)
+
+    def check() -> None:
+        found = each(x, y)
+        for i, of_sample in enumerate(by_hand(model, F.mse_loss, x, y)):
+            for key, g in of_sample.items():
+                torch.testing.assert_close(found[key][i], g)
+
+    check()
+    handle = model[0].register_forward_hook(lambda module, args, out: out * 2)
+    check()
+    handle.remove()
+    model[1].forward = lambda x: x.sin()
+    check()
+    del model[1].forward
+    model[2] = nn.utils.parametrizations.weight_norm(nn.Linear(4, 2))
+    check()
+    model[2] = nn.Linear(4, 2, bias=False)
+    check()
+    model.append(nn.BatchNorm1d(2))
+    model.eval()
+    check()
+
+
+def test_gradients_are_constants_unless_asked_for() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(2, 1)
+    x, y = torch.randn(3, 2), torch.zeros(3, 1)
+    assert not func.per_sample_grad(F.mse_loss, layer)(x.requires_grad_(), y)["bias"].requires_grad
+    found = func.per_sample_grad(F.mse_loss, layer, create_graph=True)(x, y)["bias"]
+    (second,) = torch.autograd.grad(found.sum(), x)
+    torch.testing.assert_close(second, (2 * layer.weight).expand(3, 2).detach())
+    each = func.per_sample_grad(F.mse_loss, layer)
+    jacobian = func.jacrev(lambda x: each(x, y)["bias"].sum())(x.detach())
+    torch.testing.assert_close(jacobian, second)
+
+
+def test_a_mistake_is_that_of_a_single_sample() -> None:
+    each = func.per_sample_grad(F.mse_loss, nn.Linear(3, 2))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        each(torch.ones(4, 5), torch.ones(4, 2))
+    with pytest.raises(ValueError, match="same size in the mapped dimension"):
+        each(torch.ones(4, 3), torch.ones(5, 2))
+
+
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(TypeError, match="per_sample_grad: model must be a Module, got function"):
         func.per_sample_grad(F.mse_loss, F.relu)

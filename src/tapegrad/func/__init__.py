@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .curvature import ggn_vector_product, kfac_factors, per_sample_grad
+from .curvature import ggn_vector_product, kfac_factors
 from .derivatives import grad, grad_and_value, jvp, linearize, vjp
 from .functionalization import functionalize
 from .implicit import argmin, fixed_point, linear_solve, root
@@ -13,6 +13,7 @@ from .module_state import (
     replace_all_batch_norm_modules_,
     stack_module_state,
 )
+from .per_sample import per_sample_grad
 from .rearranging import rearrange
 from .solvers import NotConverged
 from .sparse_jacobians import hessian, jacobian, sparsity

@@ -1,4 +1,4 @@
-"""Gradients of each sample of a batch, and the curvature of a training loss.
+"""The curvature of a training loss.
 
 A loss of a model is loss(model(inputs), targets), a mean over the samples of a batch. Its
 generalised Gauss-Newton matrix (GGN) is the Hessian without the second derivatives of the model:
@@ -14,57 +14,12 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import TensorBase
-from .derivatives import grad, jvp, vjp
+from .derivatives import jvp, vjp
 from .jacobians import hessian, hvp
-from .module_state import functional_call
+from .per_sample import check_model
 from .vmapping import vmap
 
 Function = Callable[..., Any]
-
-
-def per_sample_grad(
-    loss: Function, model: Any, *, chunk_size: int | None = None, randomness: str = "error"
-) -> Function:
-    """The gradients of loss(model(inputs), targets) for each sample of a batch.
-
-    The result is a function of `inputs` (a tensor, or a tuple of tensors for a model that takes
-    several) and `targets` (none, or several), all with the batch in front. It returns a dict: for
-    each parameter that requires grad, the gradients of all samples, stacked. Model and loss see
-    one sample at a time, as a batch of one. `chunk_size` bounds the memory: so many samples at a
-    time. `randomness`: "error", "different" or "same" dropout masks, as for `vmap`.
-
-    >>> layer = nn.Linear(1, 1)
-    >>> each = torch.func.per_sample_grad(nn.functional.mse_loss, layer)
-    >>> each(ones(5, 1), zeros(5, 1))["weight"].shape
-    torch.Size([5, 1, 1])
-    """
-    check_model("per_sample_grad", model)
-    for name, module in model.named_modules():
-        if module.training and isinstance(module, tg.nn.modules.batchnorm._BatchNorm):
-            raise ValueError(
-                f"per_sample_grad: {name!r} ({type(module).__name__}) mixes the samples of a batch "
-                "while it is training, so that no sample has a gradient of its own: call "
-                "model.eval(), or use GroupNorm"
-            )
-
-    def of_batch(inputs: Any, *targets: Any) -> dict[str, Any]:
-        given = inputs if isinstance(inputs, tuple) else (inputs,)
-        wanted = {name: p for name, p in model.named_parameters() if p.requires_grad}
-
-        def of_one(parameters: dict[str, Any], given: tuple[Any, ...], *targets: Any) -> Any:
-            out = functional_call(model, parameters, tuple([t.unsqueeze(0) for t in given]))
-            return loss(out, *[t.unsqueeze(0) for t in targets]).sum()
-
-        dims = (None, 0) + (0,) * len(targets)
-        mapped = vmap(grad(of_one), dims, chunk_size=chunk_size, randomness=randomness)
-        return mapped(wanted, given, *targets)  # type: ignore[no-any-return]
-
-    return of_batch
-
-
-def check_model(name: str, model: Any) -> None:
-    if not isinstance(model, tg.nn.Module):
-        raise TypeError(f"{name}: model must be a Module, got {type(model).__name__}")
 
 
 def ggn_vector_product(func: Function, loss: Function, primals: Any, tangents: Any) -> Any:
