@@ -267,6 +267,38 @@ def test_the_minimum_of_a_curved_valley() -> None:
     torch.testing.assert_close(found, torch.ones(3, 2, dtype=F64))
 
 
+def test_a_minimum_is_found_from_a_saddle_point() -> None:
+    """Where the gradient vanishes without a minimum the search goes on, or raises."""
+
+    def double_well(x: Any, a: Any) -> Any:
+        return (x * x - a).square().sum()
+
+    zero = torch.zeros(2, dtype=F64)
+    for linear in ("auto", "direct", "cg"):
+        found = func.argmin(double_well, zero, doubles([1.0, 4.0]), linear=linear)
+        torch.testing.assert_close(found.abs(), doubles([1.0, 2.0]))
+    # Newton's method alone goes to the saddle point in the middle.
+    found = func.argmin(lambda x: x[0] ** 2 - x[1] ** 2 + x[1] ** 4, doubles([1.0, 0.0]))
+    torch.testing.assert_close(found.abs(), doubles([0.0, 0.5**0.5]))
+    every = func.vmap(lambda a: func.argmin(double_well, zero, a))(doubles([1.0, 4.0, -1.0]))
+    torch.testing.assert_close(every.abs(), doubles([[1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]))
+    weights = torch.linspace(1, 2, 600, dtype=F64)
+
+    def one_well(x: Any) -> Any:
+        return (weights * x * x).sum() - 4 * x[9] ** 2 + x[9] ** 4
+
+    found = func.argmin(one_well, torch.zeros(600, dtype=F64))
+    assert (found.abs() > 1e-6).sum() == 1
+    torch.testing.assert_close(found[9] ** 2, (4 - weights[9]) / 2)
+    flat = func.argmin(lambda x: (x**4).sum(), zero)  # a Hessian of zeros is no saddle point
+    assert flat.count_nonzero() == 0
+    with pytest.raises(func.NotConverged, match="argmin: "):
+        func.argmin(lambda x: -x.square().sum(), zero)
+    with pytest.raises(func.NotConverged, match="saddle point or a maximum"):
+        # Only one point is known to this cost: every step from it costs more.
+        func.argmin(lambda x: torch.where((x == 0).all(), -x.square(), 1.0).sum(), zero)
+
+
 # ---------------------------------------------------------------------- dtypes, modes
 
 

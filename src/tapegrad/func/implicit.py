@@ -243,8 +243,9 @@ def argmin(
 ) -> Any:
     """The x near `x0` at which the scalar func(x, *args) is least.
 
-    Found by Newton's method, whose directions come from products with the Hessian. Differentiable
-    as the result of `func.root`, where the Hessian at the minimum is regular.
+    Found by Newton's method, whose directions come from products with the Hessian. A saddle point
+    or a maximum, where the Hessian has a negative eigenvalue, is left downhill. Differentiable as
+    the result of `func.root`, where the Hessian at the minimum is regular.
 
     >>> torch.func.argmin(lambda x, a: (x - a).square().sum(), tensor([0.0]), tensor([3.0]))
     tensor([3.])

@@ -11,7 +11,7 @@ from typing import Any
 
 import tapegrad as tg
 
-RESTART = 40  # vectors that GMRES keeps
+RESTART = 40  # vectors that GMRES keeps, and Lanczos's method makes
 
 
 def inner(a: Any, b: Any, rank: int) -> Any:
@@ -102,3 +102,30 @@ def least_residual(columns: list[list[Any]], size: Any) -> tuple[Any, Any]:
     target = tg.cat([size[..., None], tg.zeros(*size.shape, n, dtype=size.dtype)], -1)[..., None]
     weights = tg.linalg.pinv(matrix) @ target
     return weights[..., 0], (target - matrix @ weights)[..., 0].norm(dim=-1)
+
+
+def lanczos(product: Callable[[Any], Any], x: Any, rank: int) -> tuple[Any, Any]:
+    """Of symmetric matrices, known by products with vectors like x: V^T A V, and V.
+
+    The columns of V are orthonormal, or zero once they span all that the first of them reaches.
+    """
+    shape, count = x.shape, x.shape[rank:].numel()
+    start = tg.arange(count, dtype=x.dtype, device=x.device)
+    v = (start * start + 1).cos().expand(*shape[:rank], count).reshape(shape)
+    v = times(1 / norm(v, rank), v, rank)
+    vectors, products = [v], [product(v)]
+    while len(vectors) < min(RESTART, count):
+        w = products[-1]
+        size = norm(w, rank)
+        for _ in range(2):  # once loses digits
+            for v in vectors:
+                w = w - times(inner(v, w, rank), v, rank)
+        left = norm(w, rank)
+        left = tg.where(left <= 10 * tg.finfo(x.dtype).eps * size, 0, left)
+        v = times(quotient(tg.ones_like(left), left), w, rank)
+        vectors.append(v)
+        products.append(product(v))
+    matrices = [
+        tg.stack(some, -1).reshape(*shape[:rank], count, -1) for some in (vectors, products)
+    ]
+    return matrices[0].mT @ matrices[1], matrices[0]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import tapegrad as tg
 
-from .krylov import beside, conjugate_gradients, gmres, inner, norm, quotient, times
+from .jacobians import jacrev
+from .krylov import beside, conjugate_gradients, gmres, inner, lanczos, norm, quotient, times
 
 if TYPE_CHECKING:
     from .implicit import Equation
@@ -122,10 +123,21 @@ def combined(values: list[Any], residuals: list[Any], rank: int) -> Any:
 
 
 def minimise(equation: Equation, x: Any, tensors: tuple[Any, ...]) -> Any:
-    """Newton's method for a minimum; its directions come from conjugate gradients, cut short.
+    """Newton's method for a minimum; saddle points on the way are left downhill."""
+    x, step = descended(equation, x, tensors, 0)
+    while True:
+        lowest, direction = most_bent(equation, x, tensors)
+        if not bool((lowest < 0).any()):
+            return x
+        x = off_saddle(equation, x, tensors, lowest, direction, step)
+        x, step = descended(equation, x, tensors, step + 1)
 
-    A direction is followed as far as the cost falls (Armijo's rule, or a smaller gradient where
-    differences of the cost are lost in rounding).
+
+def descended(equation: Equation, x: Any, tensors: tuple[Any, ...], step: int) -> tuple[Any, int]:
+    """Where the gradient vanishes, downhill from x, and the steps so far.
+
+    Directions come from conjugate gradients, cut short. Each is followed as far as the cost falls
+    (Armijo's rule, or a smaller gradient where differences of the cost are lost in rounding).
     """
     rank = equation.rank
     tol, eps = equation.tolerance(x, 0.5), tg.finfo(x.dtype).eps
@@ -133,9 +145,8 @@ def minimise(equation: Equation, x: Any, tensors: tuple[Any, ...]) -> Any:
     value, g = cost(x, *tensors), equation.at(x, tensors)
     size = first = norm(g, rank)
     done = size == 0
-    step = 0
     while not bool(done.all()):
-        if step == equation.most:
+        if step >= equation.most:
             raise gave_up(equation, size, done, step)
         step += 1
         d = downhill(equation, x, g, tensors, size / first)
@@ -158,7 +169,7 @@ def minimise(equation: Equation, x: Any, tensors: tuple[Any, ...]) -> Any:
         value = tg.where(better, found, value)
         size = norm(g, rank)
         done = done | near | (size <= eps * first)
-    return x
+    return x, step
 
 
 def downhill(equation: Equation, x: Any, g: Any, tensors: tuple[Any, ...], ratio: Any) -> Any:
@@ -185,6 +196,53 @@ def downhill(equation: Equation, x: Any, g: Any, tensors: tuple[Any, ...], ratio
         open_ = open_ & (square.sqrt() > limit)
         p = r + times(quotient(square, before), p, rank)
     return d
+
+
+def most_bent(equation: Equation, x: Any, tensors: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The least eigenvalue of the Hessian (zero unless clearly negative), and its direction.
+
+    Of a Hessian that is known by products alone, it is an estimate from above.
+    """
+    batch, count = x.shape[: equation.rank], x.shape[equation.rank :].numel()
+    if count == 0:
+        return tg.zeros(batch, dtype=x.dtype, device=x.device), x
+    if equation.has_matrix(x):
+        matrix = equation.mapped(jacrev(equation.residual))(x, *tensors)
+        matrix = matrix.reshape(*batch, count, count)
+        vectors = tg.eye(count, dtype=x.dtype, device=x.device)
+    else:
+        product = equation.mapped(equation.pulled, 2)
+        matrix, vectors = lanczos(lambda v: product(x, v, *tensors), x, equation.rank)
+    known = matrix.isfinite().all(-1).all(-1)[..., None, None]
+    values, turned = tg.linalg.eigh(tg.where(known, (matrix + matrix.mT) / 2, 0))
+    limit = tg.finfo(x.dtype).eps ** 0.5 * values.abs().amax(-1)
+    lowest = values[..., 0]
+    return tg.where(lowest < -limit, lowest, 0), (vectors @ turned[..., :1]).reshape(x.shape)
+
+
+def off_saddle(
+    equation: Equation, x: Any, tensors: tuple[Any, ...], lowest: Any, direction: Any, step: int
+) -> Any:
+    """A point of lower cost for each equation whose Hessian has a negative eigenvalue at x."""
+    rank = equation.rank
+    cost = equation.mapped(equation.cost)  # type: ignore[arg-type]
+    value, g = cost(x, *tensors), equation.at(x, tensors)
+    is_saddle = lowest < 0
+    length = 1 + norm(x, rank)
+    length = tg.where(inner(g, direction, rank) > 0, -length, length)
+    for _ in range(HALVINGS):
+        trial = tg.where(beside(is_saddle, x, rank), x + times(length, direction, rank), x)
+        falls = (cost(trial, *tensors) <= value + lowest * length * length / 4) | ~is_saddle
+        if bool(falls.all()):
+            return trial
+        length = tg.where(falls, length, length / 2)
+    raise NotConverged(
+        equation.name,
+        "the iteration came to a saddle point or a maximum (the Hessian has the eigenvalue "
+        f"{float(lowest.min()):.3g}), from where no step makes the cost smaller; start elsewhere",
+        float(norm(g, rank).max()),
+        step,
+    )
 
 
 def krylov(equation: Equation, x: Any, tensors: tuple[Any, ...]) -> Any:
