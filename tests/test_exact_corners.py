@@ -439,3 +439,139 @@ def test_unpooled_meta_tensors_are_in_rows():
     values, places = values.to("meta"), places.to("meta")
     assert values.stride() == (36, 1, 12, 2)
     assert torch.nn.functional.max_unpool2d(values, places, 2).stride() == (144, 72, 12, 1)
+
+
+# ------------------------------------------------------------------ memory that nobody has written
+
+
+@pytest.fixture
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+
+
+def test_deterministic_memory_is_filled(deterministic):
+    one = torch.ones(2)
+    made = [
+        torch.empty(2),
+        torch.empty_like(one),
+        one.new_empty(2),
+        torch.empty_strided((2,), (3,)),
+        one.new_empty_strided((2,), (1,)),
+        torch.empty_permuted((2, 2), (1, 0)),
+        torch.Tensor(2),
+        torch.ones(2).resize_(4)[2:],
+        torch.empty(1, 1, 1, 2, memory_format=torch.channels_last),
+    ]
+    assert all([t.isnan().all() for t in made])
+    same(torch.ones(2).resize_(3)[:2], [1.0, 1.0])
+    same(torch.empty(2, dtype=torch.int16), [32767, 32767])
+    same(torch.empty(2, dtype=torch.uint8), [255, 255])
+    same(torch.empty(2, dtype=torch.bool), [True, True])
+    found = torch.empty(1, dtype=torch.complex64)
+    assert math.isnan(found.real.item()) and found.imag.item() == 0
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    assert torch.utils.deterministic.fill_uninitialized_memory is False
+    with pytest.raises(RuntimeError, match="expected a bool, but got int"):
+        torch.utils.deterministic.fill_uninitialized_memory = 1
+
+
+# ------------------------------------------------------------------ gradients that are kept
+
+
+def test_a_retained_gradient_is_contiguous():
+    a = torch.arange(24.0).view(2, 3, 4).transpose(0, 2).detach().requires_grad_()
+    x = a * 1
+    x.retain_grad()
+    x.exp().sum().backward()
+    assert (x.grad.stride(), a.grad.stride()) == ((6, 2, 1), (1, 4, 12))
+
+
+def test_strides_of_gradients_in_dimensions_of_one():
+    a = torch.arange(6.0).view(2, 3).t()[None].detach().requires_grad_()
+    assert a.stride() == (3, 1, 3)
+    a.sum().backward()
+    assert a.grad.stride() == (3, 1, 3)
+    a = torch.arange(6.0).view(2, 1, 3).transpose(1, 2).detach().requires_grad_()
+    a.sum(0).abs().sum().backward()
+    assert a.grad.stride() == (3, 1, 3)
+
+
+def test_a_gradient_that_is_passed_on_is_taken_over():
+    for function in (lambda a: a + 1, lambda a: a + torch.ones(2), lambda a: a - 1 + 1):
+        a = torch.ones(2, requires_grad=True)
+        function(a).exp().sum().backward()
+        assert a.grad._version == 0
+    a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    (a + b).exp().sum().backward()
+    a.grad.zero_()
+    assert b.grad.abs().sum() > 0
+
+
+# ------------------------------------------------------------------ passes that start sparse
+
+
+@pytest.mark.parametrize("target", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+@pytest.mark.parametrize("source", ["to_dense", "to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_gradients_of_sparse_outputs(source, target):
+    values = torch.arange(1.0, 17.0).view(4, 4)
+    seed = torch.arange(17.0, 33.0).view(4, 4)
+    x = getattr(values, source)().requires_grad_()
+    y = getattr(x * 1, target)()
+    found = torch.autograd.grad(y, x, getattr(seed, target)())[0]
+    assert found.layout is x.layout
+    same(found.to_dense(), seed.tolist())
+    assert torch.autograd.grad(getattr(x, target)(), x, getattr(seed, target)())[0].shape == (4, 4)
+
+
+def test_sparse_outputs_of_other_places():
+    x = torch.tensor([[1.0, 0.0], [2.0, 3.0]], requires_grad=True)
+    y = x.to_sparse()
+    y.backward(torch.tensor([[5.0, 0.0], [0.0, 7.0]]).to_sparse())
+    same(x.grad, [[5.0, 0.0], [0.0, 7.0]])
+    for target in ("to_sparse", "to_sparse_csr"):
+        seed = torch.tensor([[5.0, 0.0], [6.0, 7.0]])
+        for given in (seed, seed.to_sparse()):
+            x.grad = None
+            getattr(x, target)().backward(given)
+            same(x.grad, seed.tolist())
+    with pytest.raises(RuntimeError, match="expected layout Sparse but got SparseCsr"):
+        x.to_sparse().backward(torch.ones(2, 2).to_sparse_csr())
+    with pytest.raises(RuntimeError, match="only for scalar outputs"):
+        x.to_sparse().backward()
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
+        x.to_sparse().backward(torch.ones(3, 2).to_sparse())
+
+
+# ------------------------------------------------------------------ private names that are called
+
+
+def test_products_of_bytes():
+    a = torch.arange(-9, 9).view(6, 3).to(torch.int8)
+    b = torch.tensor([[100, -128], [127, 3], [-100, 50]], dtype=torch.int8)
+    expected = a.tolist() @ np.array(b.tolist())
+    found = torch._int_mm(a, b)
+    assert found.dtype is torch.int32
+    same(found, expected)
+    out = torch.zeros(6, 2, dtype=torch.int32)
+    assert torch._int_mm(a, b, out=out) is out
+    same(out, expected)
+    with pytest.raises(RuntimeError, match="Expected self dtype to be int8 or uint8 but got int"):
+        torch._int_mm(a.int(), b)
+    with pytest.raises(RuntimeError, match="needs to match mat2.size"):
+        torch._int_mm(a, b.t())
+
+
+def test_convolution_backward_as_an_op():
+    x, w = torch.rand(2, 4, 5, 5, requires_grad=True), torch.rand(4, 2, 3, 3, requires_grad=True)
+    how = ((1, 1), (1, 1), (1, 1), False, (0, 0), 2)
+    y = torch.convolution(x, w, None, *how)
+    wanted = torch.autograd.grad(y.sum(), (x, w))
+    call = torch.ops.aten.convolution_backward
+    found = call(torch.ones_like(y), x.detach(), w.detach(), [4], *how, (True, True, True))
+    assert torch.allclose(found[0], wanted[0]) and torch.allclose(found[1], wanted[1])
+    same(found[2], [50.0] * 4)
+    only = call(torch.ones_like(y), x.detach(), w.detach(), [4], *how, (False, True, False))
+    assert only[0] is None and only[2] is None and torch.equal(only[1], found[1])

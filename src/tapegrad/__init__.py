@@ -118,6 +118,7 @@ _ELSEWHERE = {
     "_library.tags": "Tag",
     "ops.statistics.segments": "_segment_reduce",
     "ops.reduce.sorting": "_unique _unique2",
+    "ops.products.private_names": "_addmm_activation _int_mm",
     "core.subclass": "DisableTorchFunctionSubclass",
     "func.vmapping": "vmap",
     "futures": "Future",

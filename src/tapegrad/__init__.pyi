@@ -83,6 +83,7 @@ from ._library.tags import Tag as Tag
 from .api.removed_names import TensorType as TensorType
 from .storage import TypedStorage as TypedStorage
 from .storage import UntypedStorage as UntypedStorage
+from .ops.products.private_names import _addmm_activation as _addmm_activation
 from .api.checks import _assert as _assert
 from .api.checks import _assert_async as _assert_async
 from .api.checks import _check as _check
@@ -94,6 +95,7 @@ from .api.checks import _check_tensor_all_with as _check_tensor_all_with
 from .api.checks import _check_type as _check_type
 from .api.checks import _check_value as _check_value
 from .api.checks import _check_with as _check_with
+from .ops.products.private_names import _int_mm as _int_mm
 from .device import _mkldnn as _mkldnn
 from .ops.statistics.segments import _segment_reduce as _segment_reduce
 from .ops.reduce.sorting import _unique as _unique

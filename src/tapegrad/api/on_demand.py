@@ -46,6 +46,7 @@ def fill() -> None:
     ON_DEMAND.from_dlpack = function(".utils.dlpack", "imported")
     ON_DEMAND.sparse_gradient = function(".sparse.gradients", "at_places")
     ON_DEMAND.add_sparse_gradient = function(".sparse.gradients", "accumulate")
+    ON_DEMAND.sparse_root = function(".sparse.gradients", "on_entries")
     ON_DEMAND.sparse_like = function(".sparse.functions", "made_like")
     ON_DEMAND.sparse_output = function(".sparse.writes", "write_output")
     ON_DEMAND.write_sparse = function(".sparse.writes", "write_sparse")

@@ -45,6 +45,7 @@ _LAZY = frozenset({"_functions", "functional", "profiler", "profiler_util"})
 
 
 _ELSEWHERE = {
+    "_profiler_enabled": "tapegrad.autograd.profiler",
     "ProfilerActivity": "tapegrad.profiler",
     "kineto_available": "tapegrad.profiler",
     "is_multithreading_enabled": "tapegrad.autograd.grad_mode",

@@ -92,6 +92,8 @@ def backward(
             return
     keep = create_graph if retain_graph is None else retain_graph
     seeds = as_grads(grad_tensors, len(roots))
+    if len(seeds) == len(roots) and any([hasattr(t, "_entries") for t in roots]):
+        roots, seeds = dispatched.on_entries(roots, seeds)
     on_tensors = create_graph or bool(TANGENTS) or runs_on_tensors(roots)
     on_tensors = on_tensors or dispatched.has_sparse(*seeds)
     starts = prepare_starts(roots, seeds, on_tensors)
@@ -158,6 +160,8 @@ def grad(
                 materialize_grads=materialize_grads,
             )
     given = as_grads(grad_outputs, len(roots))
+    if len(given) == len(roots) and any([hasattr(t, "_entries") for t in roots]):
+        roots, given = dispatched.on_entries(roots, given)
     whole = wanted  # a sparse tensor has its history on its values
     if any([hasattr(t, "_entries") for t in wanted]):
         wanted = tuple([getattr(t, "_entries", t) for t in wanted])

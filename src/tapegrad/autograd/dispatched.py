@@ -406,6 +406,15 @@ def has_sparse(*values: Any) -> bool:
     return any([v.is_sparse for v in found])  # type: ignore[attr-defined]
 
 
+def on_entries(roots: Any, seeds: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Roots and their first gradients; in the place of sparse ones, those of their values."""
+    pairs = [
+        ON_DEMAND.sparse_root(root, g, i) if hasattr(root, "_entries") else (root, g)
+        for i, (root, g) in enumerate(zip(roots, seeds, strict=True))
+    ]
+    return tuple([root for root, _ in pairs]), tuple([g for _, g in pairs])
+
+
 def sum_of(a: Any, b: Any) -> Any:
     """The sum of two gradients; a sparse first one is added to the other, as PyTorch does."""
     a, b = (g if isinstance(g, TensorBase) else wrap(g) for g in (a, b))

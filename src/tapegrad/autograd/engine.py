@@ -212,7 +212,7 @@ class Pass:
         # anything.
         trusted = (node._op is not None or node._gives_away) and node._hooks is None
         edges = node._edges
-        inherits = owned if len(edges) == 1 else 0
+        inherits = owned if len(edges) - edges.count(None) == 1 else 0
         slots = node._edge_slots
         if type(total) is list and trusted:
             parts = [part for part in total if part is not None]

@@ -11,6 +11,7 @@ from ..core.base import INTERPRETED, Node, TensorBase, as_array, ndarray, wrap
 from ..core.lazy_conj import plain
 from ..core.modes import grad_set_to
 from ..core.references import references
+from ..device import contiguous_format, strided
 from ..errors import slips
 
 
@@ -249,6 +250,10 @@ def keep_gradient(tensor: Any, grad: Any) -> None:
     """retain_grad: add to `.grad` of a tensor that is not a leaf."""
     with grad_set_to(grad._wants_grad):
         if tensor._gradient is None:
-            tensor._gradient = grad.clone()
+            # PyTorch's is contiguous, whatever the order of the tensor and of what came.
+            dense = grad.layout is strided
+            tensor._gradient = (
+                grad.clone(memory_format=contiguous_format) if dense else grad.clone()
+            )
         else:
             tensor._gradient = tensor._gradient + grad

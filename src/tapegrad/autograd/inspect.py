@@ -87,6 +87,12 @@ def node_attribute(node: Any, name: str) -> Any:
             sizes = places.get(wanted.replace("_sym_numel", "_sym_sizes"))
             if wanted.endswith("_sym_numel") and sizes is not None:
                 return math.prod(saved_value(node, sizes))
+            if wanted.endswith("_sym_sizes_opt"):  # PyTorch has (0,) for what was not given
+                return node_attribute(node, f"_saved_{wanted.removesuffix('_opt')}") or (0,)
+            owner, _, which = wanted.partition("_sym_argsize_")
+            if which:
+                place = int(which.replace("minus_", "-"))
+                return node_attribute(node, f"_saved_{owner}_sym_sizes")[place]
             if wanted.endswith("_sym_sizes") and wanted[:-10] in places:
                 saved = saved_value(node, places[wanted[:-10]])
                 return () if saved is None else tuple(saved.shape)

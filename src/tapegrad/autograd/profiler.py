@@ -110,6 +110,11 @@ def node_done(node: Any, total: Any, grads: Any) -> None:
     end(node.name())
 
 
+def _profiler_enabled() -> bool:
+    """Whether a profiler runs."""
+    return bool(RUNNING)
+
+
 PROFILER.start = start_timer
 PROFILER.stop = stop_timer
 

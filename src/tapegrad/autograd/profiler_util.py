@@ -13,7 +13,7 @@ MAX_NAME = 55
 WIDTH = 12
 
 
-def time_text(microseconds: float) -> str:
+def _format_time(microseconds: float) -> str:
     """A time with the unit that suits it."""
     if microseconds >= 1e6:
         return f"{microseconds / 1e6:.3f}s"
@@ -53,15 +53,15 @@ class Times:
 
     @property
     def cpu_time_str(self) -> str:
-        return time_text(self.cpu_time)
+        return _format_time(self.cpu_time)
 
     @property
     def cpu_time_total_str(self) -> str:
-        return time_text(self.cpu_time_total)
+        return _format_time(self.cpu_time_total)
 
     @property
     def self_cpu_time_total_str(self) -> str:
-        return time_text(self.self_cpu_time_total)
+        return _format_time(self.self_cpu_time_total)
 
 
 class FunctionEvent(Times):
@@ -205,7 +205,7 @@ class EventList(list[Any]):
             if top_level_events_only and getattr(event, "cpu_parent", None) is not None:
                 continue
             lines.append("".join(show(event).rjust(width) + "  " for _, width, show in columns))
-        lines += [rule, f"Self CPU time total: {time_text(total)}", ""]
+        lines += [rule, f"Self CPU time total: {_format_time(total)}", ""]
         return "\n".join(lines)
 
     def __str__(self) -> str:

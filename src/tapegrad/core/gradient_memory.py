@@ -15,7 +15,7 @@ from .late_bound import DISPATCHED, GPU, HOST_KERNELS, META_SIDE
 from .mypyc import mypyc_attr
 from .op import REGISTRY
 from .rule_functions import RAW, RECORDED
-from .strides import is_dense
+from .strides import is_dense, strided
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -57,20 +57,33 @@ class ArrayMemory:
         if layout.flags.c_contiguous or not is_dense(layout):
             contiguous: bool = g.flags.c_contiguous
             return contiguous
-        same: bool = g.strides == layout.strides
-        return same
+        places = zip(g.strides, layout.strides, g.shape, strict=True)
+        return all([a == b or n == 1 for a, b, n in places])
 
     def settled(self, g: Any, layout: Any) -> Any:
-        """`g`, whose strides fit, with those of `layout` in dimensions of size 1 as well."""
-        return g if g.strides == layout.strides else np.ndarray(g.shape, g.dtype, g)
+        """`g`, whose strides fit, also in dimensions of size 1: contiguous, or as `layout`."""
+        if g.strides == layout.strides:
+            return g
+        if layout.flags.c_contiguous or not is_dense(layout):
+            return np.ndarray(g.shape, g.dtype, g)
+        return self.laid_out(g, layout)
+
+    def laid_out(self, g: Any, layout: Any) -> Any:
+        """A gradient of one memory order with `layout`, with its strides for sizes of 1 too."""
+        if g.strides == layout.strides or g.itemsize != layout.itemsize or not g.size:
+            return g
+        return strided(np, g, g.shape, layout.strides)
 
     def copy(self, g: Any, layout: Any) -> Any:
         """A copy with the memory order of `layout` where that is dense, else contiguous."""
-        if layout.flags.c_contiguous or not is_dense(layout):
+        if layout.flags.c_contiguous:
+            out = np.array(g, order="C", subok=False, copy=True)
+        elif is_dense(layout):
+            out = np.empty_like(layout, g.dtype)
+            out[...] = g
+        else:
             return np.array(g, order="C", subok=False, copy=True)
-        out = np.empty_like(layout, g.dtype)
-        out[...] = g
-        return out
+        return self.laid_out(out, layout) if 1 in g.shape else out
 
     def zeros(self, like: Any, shape: Any, dtype: Any) -> Any:
         return np.zeros(shape, dtype)

@@ -152,6 +152,7 @@ class OnDemand:
     from_dlpack: Any = None  # (object): the array of another library as a tensor
     sparse_gradient: Any = None  # (indices, values, shape): a sparse tensor
     add_sparse_gradient: Any = None  # (leaf, gradient)
+    sparse_root: Any = None  # (root, gradient or None, place): those of its values
     sparse_like: Any = None  # (function, input, value, dtype, requires_grad): zeros_like …
     sparse_output: Any = None  # (out, result): `out=` of a sparse tensor
     write_sparse: Any = None  # (op, tensors, attrs): an in-place op on sparse tensors

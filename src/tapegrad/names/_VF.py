@@ -8,4 +8,8 @@ import tapegrad
 
 
 def __getattr__(name: str) -> Any:
+    if name == "unique_dim":  # public nowhere else
+        from tapegrad.ops.reduce.sorting import unique_dim
+
+        return unique_dim
     return getattr(tapegrad, name)

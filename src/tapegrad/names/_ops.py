@@ -323,7 +323,14 @@ def public(name: str) -> Callable[..., Any] | None:
     return method if callable(method) else None
 
 
-# Questions that PyTorch has as ops, and an older name.
+def convolution_backward(*args: Any, **kwargs: Any) -> Any:
+    """The gradients of a convolution, which PyTorch has as an op."""
+    from tapegrad.ops.nn import conv_functions  # with its family, on demand
+
+    return conv_functions.convolution_backward(*args, **kwargs)
+
+
+# Questions that PyTorch has as ops, an older name, and a gradient that is several ops here.
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "size": lambda input: list(input.shape),
     "stride": lambda input: list(input.stride()),
@@ -335,6 +342,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "_assert_async": lambda input, assert_msg="": tg._assert_async(input, assert_msg),
     "_is_all_true": lambda input: input.all(),
     # The nine arguments of `convolution`, and switches of cuDNN's.
+    "convolution_backward": convolution_backward,
     "_convolution": lambda *args: tg.convolution(*args[:9]),
 }
 

@@ -23,6 +23,7 @@ from ...storage import UntypedStorage, check_storage_dtype
 from ..block import Block, api, op
 from ..block.checks import as_ints, ints_of_call, invalid_call
 from ..block.out_argument import refuse_inference
+from ..creation.arrays import deterministic
 from ..creation.sized import check_options, made, np_dtype, sizes, with_strides
 from ..shape.copying import format_name, fresh
 from ..shape.dim_views import expanded
@@ -64,7 +65,7 @@ def resized(
     if count > room:
         if input._cell is not None and input._cell.borrowed:
             raise RuntimeError("Trying to resize storage that is not resizable")
-        memory = xp_of(x).empty(count, x.dtype)
+        memory = deterministic(xp_of(x).empty(count, x.dtype))
         kept = max(min(room, count), 0)
         memory[:kept] = strided(np, x, (kept,), (x.itemsize,))
         x = memory
@@ -303,7 +304,7 @@ def empty_permuted(
     laid = contiguous_strides(tuple([shape[d] for d in order]), 1)
     for d, step in zip(order, laid, strict=True):
         steps[d] = step
-    return made(with_strides(shape, tuple(steps), wanted), requires_grad)
+    return made(deterministic(with_strides(shape, tuple(steps), wanted)), requires_grad)
 
 
 # ------------------------------------------------------------------ functions of elements

@@ -17,6 +17,7 @@ from ...core import promote
 from ...core.arguments import number_as_array
 from ...core.base import TensorBase, quiet
 from ...core.rounding import before_rounding_to, rounded_to
+from ...core.settings import Settings
 from ...core.warned import Warned, warn_once
 from ...errors import does_not_fit, slips
 
@@ -304,6 +305,23 @@ def one_element(t: Any, kind: str) -> Any:
             raise does_not_fit(dtypes.float64)
         return value.real
     return value
+
+
+def unwritten(dtype: Any) -> Any:
+    """What memory that nobody has written is filled with while algorithms are deterministic."""
+    if not (Settings.deterministic and Settings.fill_uninitialized_memory):
+        return None
+    if dtype.kind == "b":
+        return True
+    return np.iinfo(dtype).max if dtype.kind in "iu" else np.nan
+
+
+def deterministic(array: Any) -> Any:
+    """An array that nobody has written; filled, if algorithms are deterministic."""
+    value = unwritten(array.dtype)
+    if value is not None:
+        array.fill(value)
+    return array
 
 
 def fill_value(value: Any, dtype: Any) -> Any:

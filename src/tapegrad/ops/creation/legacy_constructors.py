@@ -102,7 +102,7 @@ def sized(shape: tuple[int, ...], dtype: Any) -> Any:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {n}: {list(shape)}"
             )
-    return np.empty(shape, dtype)
+    return from_data.deterministic(np.empty(shape, dtype))
 
 
 def instance(cls: type, array: Any, source: tuple[Any, ...]) -> Any:

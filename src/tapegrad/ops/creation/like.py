@@ -13,6 +13,7 @@ from ...device import channels_last, channels_last_3d, contiguous_format, stride
 from ..block.definition import api
 from . import arrays as from_data
 from .arguments import np_dtype
+from .arrays import deterministic
 from .sized import (
     check_options,
     checked_tensor,
@@ -98,7 +99,9 @@ def like_tensor(
     if input._special and input.layout is not strided:
         return ON_DEMAND.sparse_like(function, input, value, wanted, requires_grad)
     array = like(input, wanted, memory_format, device)
-    if value is not None:
+    if value is None:
+        deterministic(array)
+    else:
         array.fill(from_data.fill_value(value, array.dtype))
     return made(array, requires_grad)
 

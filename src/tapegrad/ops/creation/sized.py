@@ -26,7 +26,7 @@ from .arguments import (
     set_default_tensor_type,
     sizes,
 )
-from .arrays import is_warn_always_enabled, set_warn_always
+from .arrays import deterministic, is_warn_always_enabled, set_warn_always, unwritten
 from .legacy_constructors import TYPES, legacy_tensor
 
 # The functions below reach the public namespace through `api`; these do through `import *`.
@@ -136,6 +136,8 @@ def fresh(
     if out is not None:
         return fill_out(function, out, shape, value, wanted)
     kind = wanted or default or dtypes.default_np()
+    if value is None:
+        value = unwritten(kind)
     if pin_memory:
         return made(pinned(shape, value, kind), requires_grad)
     return made(filled(shape, value, kind, home(device)), requires_grad)
@@ -255,7 +257,8 @@ def empty(
     """
     t = fresh("empty", size, kwargs, None, dtype, device, layout, pin_memory, requires_grad, out)
     if memory_format not in (None, contiguous_format, preserve_format):
-        t._array = in_format(t._array.shape, t._array.dtype, memory_format, xp_of(t._array))
+        array = in_format(t._array.shape, t._array.dtype, memory_format, xp_of(t._array))
+        t._array = deterministic(array)
     return t
 
 
@@ -417,7 +420,8 @@ def empty_strided(
     steps = tuple(int(s) for s in stride)
     wanted = np_dtype(dtype, "empty_strided") or dtypes.default_np()
     check_options("empty_strided", device, layout, pin_memory)
-    return made(with_strides(shape, steps, wanted, home(device)), requires_grad)
+    array = with_strides(shape, steps, wanted, home(device))
+    return made(deterministic(array), requires_grad)
 
 
 def with_strides(shape: tuple[int, ...], steps: tuple[int, ...], dtype: Any, xp: Any = np) -> Any:

@@ -19,7 +19,7 @@ from ..block.samples import Draw
 from ..pointwise.with_number import mul_number
 from ..shape.dim_views import ViewAsReal
 from . import pad as padding_ops
-from .conv import Convolution, ConvTbc
+from .conv import ConvInputGrad, Convolution, ConvTbc, ConvWeightGrad
 
 AXES = ("depth", "height", "width")
 
@@ -461,6 +461,39 @@ def convolution(
         as_int("convolution", "groups", 9, groups),
         parts=False,
     )
+
+
+def convolution_backward(
+    grad_output: Any,
+    input: Any,
+    weight: Any,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: Any,
+) -> tuple[Any, Any, Any]:
+    """The gradients of `convolution` for input, weight and bias; None where the mask says no."""
+    tensors("convolution_backward", grad_output, input, weight)
+    n = weight._array.ndim - 2
+    given = {"stride": stride, "padding": padding, "dilation": dilation}
+    numbers = given | {"output_padding": output_padding}
+    a, b, c, d = (
+        per_dimension(name, as_ints("convolution_backward", name, 5, value), n)
+        for name, value in numbers.items()
+    )
+    how = (a, b, c, bool(transposed), d, int(groups))
+    g_input = g_weight = g_bias = None
+    if output_mask[0]:
+        g_input = apply(ConvInputGrad, (grad_output, weight), (input._array.shape, how))
+    if output_mask[1]:
+        g_weight = apply(ConvWeightGrad, (grad_output, input), (weight._array.shape, how))
+    if output_mask[2]:
+        g_bias = grad_output.sum((0, *range(2, n + 2)))
+    return g_input, g_weight, g_bias
 
 
 @api(

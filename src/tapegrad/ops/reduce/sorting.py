@@ -379,6 +379,18 @@ def _unique2(
     )
 
 
+def unique_dim(
+    input: Any,
+    dim: int,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Any:
+    """As `_unique2`, of the slices along a dimension; programs find it in `torch._VF`."""
+    values, inverse, counts = unique(input, sorted, True, True, dim)
+    return values, inverse, counts if return_counts else inverse.new_empty(0)
+
+
 def check_slices(input: Any, dim: int | None) -> None:
     """Slices along a dimension are compared by their elements: there have to be some."""
     shape = input._array.shape
