@@ -575,3 +575,13 @@ def test_convolution_backward_as_an_op():
     same(found[2], [50.0] * 4)
     only = call(torch.ones_like(y), x.detach(), w.detach(), [4], *how, (False, True, False))
     assert only[0] is None and only[2] is None and torch.equal(only[1], found[1])
+
+
+@pytest.mark.parametrize(
+    "name", ["uniform_", "normal_", "exponential_", "random_", "cauchy_", "log_normal_"]
+)
+def test_draws_into_overlapping_memory(name):
+    x = torch.zeros(1).expand(6)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        getattr(x, name)()
+    same(x, [0.0] * 6)

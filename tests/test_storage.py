@@ -90,3 +90,60 @@ def test_files(tmp_path: pathlib.Path) -> None:
         Storage.from_file(str(file), False, 100)
     with pytest.raises(RuntimeError, match="unable to open file <.*> in read-only mode: No such"):
         Storage.from_file(str(tmp_path / "none"), False, 10)
+
+
+# ------------------------------------------------------------------ conversions and raw bytes
+
+
+def test_storages_of_another_dtype():
+    numbers = torch.IntStorage([1, 0, 300])
+    for name, values in (
+        ("float", [1.0, 0.0, 300.0]),
+        ("half", [1.0, 0.0, 300.0]),
+        ("bfloat16", [1.0, 0.0, 300.0]),
+        ("byte", [1, 0, 44]),
+        ("bool", [True, False, True]),
+        ("complex_float", [1 + 0j, 0j, 300 + 0j]),
+    ):
+        assert getattr(numbers, name)().tolist() == values
+    assert numbers.float().type() == "torch.FloatStorage"
+    assert numbers.int() is not numbers and numbers.untyped().int().size() == 12
+
+
+def test_storages_from_bytes():
+    data = bytearray([1, 2, 3, 4, 5, 6, 7, 8])
+    made = torch.IntStorage.from_buffer
+    assert torch.ByteStorage.from_buffer(data).tolist() == [*data]
+    assert made(data, "little", 1).tolist() == [67305985]
+    assert made(data, byte_order="big", count=1, offset=1).tolist() == [33752069]
+    assert torch.ComplexFloatStorage.from_buffer(data, "big").tolist() == [
+        2.387939260590663e-38 + 6.301941157072183e-36j
+    ]
+    found = made(data, "native", offset=4)
+    data[4] = 0
+    assert found.tolist() == [134678021]
+    assert torch.UntypedStorage.from_buffer(data, "little", dtype=torch.int32).tolist() == [*data]
+    for args, error in (
+        ((data,), RuntimeError),
+        ((data, "middle"), ValueError),
+        ((data, "native", 3), ValueError),
+        ((data, "native", -1, 3), ValueError),
+        ((data, "native", -1, 9), ValueError),
+        (("abc", "native"), TypeError),
+    ):
+        with pytest.raises(error):
+            made(*args)
+
+
+def test_bytes_turned_around():
+    memory = torch.arange(8, dtype=torch.uint8).untyped_storage()
+    other = copy.copy(memory)
+    assert other.data_ptr() != memory.data_ptr()
+    other.byteswap(torch.int16)
+    assert other.tolist() == [1, 0, 3, 2, 5, 4, 7, 6]
+    other.byteswap(torch.int16)
+    other.byteswap(torch.complex64)
+    assert other.tolist() == [3, 2, 1, 0, 7, 6, 5, 4]
+    assert memory.tolist() == [*range(8)]
+    with pytest.raises(RuntimeError, match="not a multiple of 2"):
+        memory[:3].byteswap(torch.float16)

@@ -8,7 +8,6 @@ import os
 import sys
 import weakref
 from collections.abc import Iterator
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -226,7 +225,8 @@ class UntypedStorage:
         return self.moved(placed(self.owner, place))
 
     def moved(self, owner: Any) -> Any:
-        new = copy(self)
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
         new.owner = owner
         return new
 
@@ -284,6 +284,32 @@ class UntypedStorage:
     def clone(self) -> Any:
         """A copy of the bytes in memory of its own."""
         return self.moved(self.owner.copy())
+
+    __copy__ = clone
+
+    @classmethod
+    def from_buffer(
+        cls,
+        buffer: Any,
+        byte_order: str | None = None,
+        count: int = -1,
+        offset: int = 0,
+        *,
+        dtype: dtypes.dtype | None = None,
+    ) -> Any:
+        """A copy of the elements of a bytes-like object, written in the given byte order."""
+        if dtype is None:
+            raise RuntimeError("argument 'dtype' cannot be None")
+        return UntypedStorage(from_bytes(buffer, byte_order, count, offset, dtype))
+
+    def byteswap(self, dtype: dtypes.dtype) -> None:
+        """Turn the bytes of each number around, as if the memory held numbers of `dtype`."""
+        item = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+        memory = self.bytes()
+        if memory.nbytes % item:
+            raise RuntimeError(f"the length of data is not a multiple of {item}")
+        if item > 1:
+            memory.view(np.uint8).view(f"u{item}").byteswap(inplace=True)
 
     def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> Any:
         """Take the bytes of another storage."""
@@ -411,8 +437,72 @@ class TypedStorage(UntypedStorage):
     def type(self) -> str:
         return f"torch.{self.dtype.scalar_type}Storage"
 
+    def as_type(self, dtype: dtypes.dtype) -> TypedStorage:
+        """The elements in another dtype; always a copy."""
+        return TypedStorage(wrap(self.bytes()).to(dtype, copy=True)._array)  # type: ignore[attr-defined]
+
     def kind(self) -> str:
         return f"TypedStorage(dtype={self.dtype}, device={self.device})"
+
+
+def from_bytes(buffer: Any, byte_order: str | None, count: int, offset: int, dtype: Any) -> Any:
+    """An array with a copy of numbers that were written as bytes."""
+    if byte_order is None and dtype not in (dtypes.uint8, dtypes.int8):
+        raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+    if byte_order not in (None, "big", "little", "native"):
+        raise ValueError(
+            f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')"
+        )
+    memory = memoryview(buffer).cast("B")
+    if not 0 <= offset <= len(memory):
+        raise ValueError(
+            f"offset must be non-negative and no greater than buffer length ({offset}) , but got "
+            f"{len(memory)}"
+        )
+    item = dtype.itemsize
+    if count < 0:
+        if (len(memory) - offset) % item:
+            raise ValueError(
+                f"buffer size ({len(memory)}) must be a multiple of element size ({item})"
+            )
+        count = (len(memory) - offset) // item
+    if offset + count * item > len(memory):
+        raise ValueError(
+            f"buffer has only {len(memory) - offset} elements after offset {offset}, but "
+            f"specified a size of {count}"
+        )
+    storage = UntypedStorage(np.frombuffer(memory, np.uint8, count * item, offset).copy())
+    if byte_order not in (None, "native", sys.byteorder):
+        storage.byteswap(dtype)
+    return storage.bytes().view(dtype.np)
+
+
+def converting(dtype: dtypes.dtype) -> Any:
+    """The method that is called as a dtype: `storage.float()`."""
+
+    def method(self: UntypedStorage) -> TypedStorage:
+        elements = self if isinstance(self, TypedStorage) else TypedStorage(self.bytes())
+        return elements.as_type(dtype)
+
+    return method
+
+
+CONVERSIONS = {
+    "bfloat16": dtypes.bfloat16,
+    "bool": dtypes.bool_,
+    "byte": dtypes.uint8,
+    "char": dtypes.int8,
+    "complex_double": dtypes.complex128,
+    "complex_float": dtypes.complex64,
+    "double": dtypes.float64,
+    "float": dtypes.float32,
+    "half": dtypes.float16,
+    "int": dtypes.int32,
+    "long": dtypes.int64,
+    "short": dtypes.int16,
+}
+for _name, _dtype in CONVERSIONS.items():
+    setattr(UntypedStorage, _name, converting(_dtype))
 
 
 def _load_from_bytes(b: bytes) -> Any:

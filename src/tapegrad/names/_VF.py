@@ -8,8 +8,8 @@ import tapegrad
 
 
 def __getattr__(name: str) -> Any:
-    if name == "unique_dim":  # public nowhere else
-        from tapegrad.ops.reduce.sorting import unique_dim
+    if name.startswith("unique_"):  # one of them is public nowhere else
+        from tapegrad.ops.reduce import sorting
 
-        return unique_dim
+        return getattr(sorting, name)
     return getattr(tapegrad, name)

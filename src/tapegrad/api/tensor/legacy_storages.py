@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ...storage import TypedStorage
+from ...storage import TypedStorage, from_bytes
 
 
 class ByDtype(type):
@@ -19,6 +19,12 @@ class ByDtype(type):
     def __call__(cls, *given: Any) -> TypedStorage:
         """Storage of so many elements, or of those in a sequence."""
         return TypedStorage(*given[:1], dtype=cls.dtype)
+
+    def from_buffer(
+        cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0
+    ) -> TypedStorage:
+        """A copy of the elements of a bytes-like object, written in the given byte order."""
+        return TypedStorage(from_bytes(buffer, byte_order, count, offset, cls.dtype))
 
     def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
         """The memory of a file; see `torch.from_file`."""

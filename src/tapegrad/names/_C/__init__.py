@@ -14,6 +14,7 @@ from tapegrad.core.modes import MODES, set_mode
 from tapegrad.core.python_dispatch import ACTIVE
 from tapegrad.core.python_dispatch import below_classes as _DisableTorchDispatch
 from tapegrad.core.python_dispatch import disabled_torch_dispatch as _disabled_torch_dispatch_impl
+from tapegrad.core.settings import Settings
 from tapegrad.core.subclass import DisableTorchFunctionSubclass
 from tapegrad.core.subclass import disabled_torch_function as _disabled_torch_function_impl
 from tapegrad.core.transforms.levels import STACK
@@ -61,6 +62,16 @@ def _is_torch_function_enabled() -> bool:
 
 def _is_torch_function_all_disabled() -> bool:
     return bool(WATCHING.off and MODES.subclasses_off)
+
+
+def _get_deterministic_fill_uninitialized_memory() -> bool:
+    return Settings.fill_uninitialized_memory
+
+
+def _set_deterministic_fill_uninitialized_memory(mode: bool) -> None:
+    from tapegrad.utils import deterministic
+
+    deterministic.fill_uninitialized_memory = mode
 
 
 def _len_torch_function_stack() -> int:

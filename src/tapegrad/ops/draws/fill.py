@@ -117,6 +117,7 @@ def redraw_plain(
     shown: dict[str, Any],
 ) -> Any:
     array = target._array
+    check_overlap(array, ())
     stream = stream_of(generator, name, place_of(target))
     if ordered:
         draw = functools.partial(draw, contiguous=bool(array.flags.c_contiguous))

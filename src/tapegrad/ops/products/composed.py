@@ -261,7 +261,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for m in matrices:
         if m._array.ndim != 2:
-            raise RuntimeError("Tensor must be a matrix")
+            raise RuntimeError(f"Tensor dimension is {m._array.ndim}, expected 2 instead.")
     return matrices[0].clone() if len(matrices) == 1 else multi_dot(list(matrices))
 
 
