@@ -585,3 +585,17 @@ def test_draws_into_overlapping_memory(name):
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         getattr(x, name)()
     same(x, [0.0] * 6)
+
+
+def test_saved_values_are_checked_one_by_one():
+    x = torch.ones(3, requires_grad=True)
+    v = x * 2
+    v.mul_(v)
+    same(v.grad_fn._saved_self, [2.0, 2.0, 2.0])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        v.grad_fn._saved_other
+    y = x * torch.ones(3)
+    y.sum().backward()
+    assert y.grad_fn._saved_self is None
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.grad_fn._saved_other

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..core.arguments import reduction_number
-from ..core.base import Node, TensorBase, wrap
+from ..core.base import STATE, Node, TensorBase, wrap
 from ..core.late_bound import INSPECTION
 from ..core.lazy_conj import plain
 from ..core.modes import MODES
@@ -145,8 +145,13 @@ def saved_value(node: OpNode, place: int) -> Any:
     """The saved value as users see it: a tensor with its history, a number, a shape."""
     kept = node._kept
     if kept is None:
+        if place < node._op.width and not is_read(node, place):
+            return None  # it was never saved
         raise errors.freed_graph(node)
-    node.check_versions()
+    cells = node._cells
+    changed = [cells[k + 1].n != cells[k + 2] for k in range(0, len(cells), 3) if cells[k] == place]
+    if any(changed) or (changed and STATE.detached):
+        node.check_versions()  # of other values nothing is asked
     value = node.with_newest(kept)[place]
     op = node._op
     if place >= op.width + len(op.outs):
@@ -161,6 +166,17 @@ def saved_value(node: OpNode, place: int) -> Any:
         kind = np.int64 if isinstance(value, int) else np.float64
         return wrap(np.array(value, None if isinstance(value, complex) else kind))
     return value
+
+
+def is_read(node: OpNode, place: int) -> bool:
+    """Whether a rule reads the input at `place` for an input that requires grad."""
+    op = node._op
+    if op.joint is not None:
+        return True
+    pairs = zip(op.rules, node._edges, strict=False)
+    return any(
+        [rule is not None and edge is not None and place in rule.places for rule, edge in pairs]
+    )
 
 
 def raw_saved(node: OpNode, place: int) -> SavedTensor:
