@@ -312,19 +312,14 @@ def described(out: Any) -> list[Any]:
     return [None if o is None else (o.shape, memory_order(o), o.dtype) for o in outs]
 
 
-# Results (by their number) that PyTorch lays out in rows on meta and in another order on the CPU.
-BY_ROWS: Final = {"linalg_eig": 1, "linalg_svd": 2, "max_unpool2d": 0}
-
-
 def laid_out(op: Op, out: Any) -> Any:
     if op.name == "nonzero_static":
         return in_order(out.shape, list(range(out.ndim))[::-1], out.dtype)
-    place = BY_ROWS.get(op.name)
-    if place is None:
+    if op.meta_by_rows is None:
         return out
     if op.single:
         return empty(out.shape, out.dtype)
-    return tuple([empty(o.shape, o.dtype) if i == place else o for i, o in enumerate(out)])
+    return tuple([empty(o.shape, o.dtype) if i == op.meta_by_rows else o for i, o in enumerate(out)])
 
 
 def check_shapes(op: Op, arrays: list[Any]) -> None:

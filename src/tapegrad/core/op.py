@@ -133,6 +133,7 @@ class Facts:
     # Batches (ops/block/batching.py).
     unbatchable: str = ""  # why the op cannot be mapped over a batch
     dynamic_shape: bool = False  # the shape of the result depends on the data
+    meta_by_rows: int | None = None  # the result that is in rows on meta, in another order elsewhere
     # What PyTorch calls a write of batched values into a tensor that is not batched, if it is not
     # `aten::<name>_`; None: it says that the shapes do not fit.
     vmap_write: str | None = ""

@@ -259,6 +259,7 @@ class LinalgEig(Block):
     """
 
     name = "linalg.eig"
+    meta_by_rows = 1
     outs = ("eigenvalues", "eigenvectors")
     result = EigResult
     wirtinger = True
@@ -350,6 +351,7 @@ class LinalgSvd(Block):
     """
 
     name = "linalg.svd"
+    meta_by_rows = 2
     aten = "_linalg_svd"
     outs = ("U", "S", "Vh")
     result = SvdResult

@@ -68,6 +68,7 @@ def unpooling(n: int, planes: str) -> Op:
         node = f"MaxUnpool{n}DBackward0"
         aten = f"max_unpool{n}d"
         leading = (n, n)
+        meta_by_rows = 0
         autocast = Autocast(cpu=SINGLE)
 
     return op(Made)
