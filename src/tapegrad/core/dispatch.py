@@ -712,7 +712,7 @@ def unify(op: Op, arrays: list[Any]) -> Any:
             if down is None:
                 arrays[i] = number_as(x, dtype)
             else:
-                arrays[i] = float(x if op.wide_numbers else number_as(x, dtype))
+                arrays[i] = float(x if i and op.wide_numbers else number_as(x, dtype))
     return down
 
 

@@ -319,7 +319,8 @@ def laid_out(op: Op, out: Any) -> Any:
         return out
     if op.single:
         return empty(out.shape, out.dtype)
-    return tuple([empty(o.shape, o.dtype) if i == op.meta_by_rows else o for i, o in enumerate(out)])
+    place = op.meta_by_rows
+    return tuple([empty(o.shape, o.dtype) if i == place else o for i, o in enumerate(out)])
 
 
 def check_shapes(op: Op, arrays: list[Any]) -> None:

@@ -99,7 +99,7 @@ class Facts:
     tensors: tuple[str, ...] = ("input",)
     variadic: bool = False  # `tensors` is one list
     numbers: bool = False  # Python numbers may take the place of tensors
-    wide_numbers: bool = False  # beside half precision they are not rounded to it
+    wide_numbers: bool = False  # as second argument, beside half precision, they are not rounded
     outs: tuple[str, ...] = ("out",)  # names of the outputs; () in an Op if their number varies
     result: Any = None  # class of a several-output result (a namedtuple)
     guard: Any = None  # (arrays or numbers…): raises for dtypes that the op refuses
@@ -133,7 +133,7 @@ class Facts:
     # Batches (ops/block/batching.py).
     unbatchable: str = ""  # why the op cannot be mapped over a batch
     dynamic_shape: bool = False  # the shape of the result depends on the data
-    meta_by_rows: int | None = None  # the result that is in rows on meta, in another order elsewhere
+    meta_by_rows: int | None = None  # the result in rows on meta, but not elsewhere
     # What PyTorch calls a write of batched values into a tensor that is not batched, if it is not
     # `aten::<name>_`; None: it says that the shapes do not fit.
     vmap_write: str | None = ""

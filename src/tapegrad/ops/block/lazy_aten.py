@@ -168,8 +168,8 @@ ATEN: dict[str, str] = {
         special_scaled_modified_bessel_k1 special_spherical_bessel_j0
     """,
     "special.error": """
-        add erfinv logit mul sinc special_entr special_erfcx special_log_ndtr special_ndtri
-        special_xlog1py xlogy
+        erfinv logit sinc special_entr special_erfcx special_log_ndtr special_ndtri special_xlog1py
+        xlogy
     """,
     "special.float_parts": """
         deg2rad frexp gcd heaviside lcm ldexp logaddexp2 nextafter rad2deg

@@ -631,8 +631,12 @@ class LogSigmoidBackward(Slope):
     formula = "grad_output * sigmoid(-input)"
 
     def fwd(xp, grad_output, input):
+        if input.dtype.itemsize > 2:
+            return grad_output * logistic(xp, -input)
         grad, x = half_as_single(grad_output), half_as_single(input)
-        return cast_value(grad * logistic(xp, -x), grad_output.dtype)
+        below = half_as_single(cast_value(xp.exp(-xp.abs(x)), input.dtype))  # kept by PyTorch
+        share = below / (1 + below)
+        return cast_value(grad * xp.where(x < 0, 1 - share, share), grad_output.dtype)
 
     def d_grad_output(F, grad, input):
         return F.log_sigmoid_backward(grad, input)

@@ -24,6 +24,7 @@ from ..block import (
     Elementwise,
     api,
     apply,
+    helper,
     op,
     ufunc,
 )
@@ -412,6 +413,19 @@ class Div(Arithmetic):
 
     def d_other(F, grad, input, other):
         return -grad * ((input / other) / other)
+
+
+def number_over(number: Any, input: Any) -> Any:
+    """`number / input` in one step, where `/` of tensors would make two of it."""
+    return apply(Div, (number, input))
+
+
+helper(
+    "number_over",
+    lambda number, x: cast_value(cast_value(number, x.dtype) / x, x.dtype),
+    number_over,
+    "number / input",
+)
 
 
 def dtype_of(*values: Any) -> Any:

@@ -645,10 +645,10 @@ class Addcmul(ThreeTensors):
         return (run or apply)(Addcmul, (input, tensor1, tensor2), (value,))
 
     def d_tensor1(F, grad, tensor2, value):
-        return grad * (tensor2 * value)
+        return grad * F.mul_number(tensor2, value)
 
     def d_tensor2(F, grad, tensor1, value):
-        return grad * (tensor1 * value)
+        return grad * F.mul_number(tensor1, value)
 
 
 def no_integer_division(input: Any, tensor1: Any, tensor2: Any) -> None:
@@ -694,7 +694,7 @@ class Addcdiv(ThreeTensors):
         return (run or apply)(Addcdiv, (input, tensor1, tensor2), (value,))
 
     def d_tensor1(F, grad, tensor2, value):
-        return grad * (value / tensor2)
+        return grad * F.number_over(value, tensor2)
 
     def d_tensor2(F, grad, tensor1, tensor2, value):
-        return -grad * ((value * tensor1) / (tensor2 * tensor2))
+        return -grad * (F.mul_number(tensor1, value) / (tensor2 * tensor2))

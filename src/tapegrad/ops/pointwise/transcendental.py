@@ -101,7 +101,7 @@ class Exp2(Elementwise):
         return xp.exp2(input)
 
     def d_input(F, grad, out):
-        return grad * out * LN2
+        return F.mul_number(grad * out, LN2)
 
 
 @op
@@ -159,7 +159,7 @@ class Log2(Elementwise):
     fwd = ufunc("log2")
 
     def d_input(F, grad, input):
-        return grad / (input * LN2)
+        return grad / F.mul_number(input, LN2)
 
 
 @op
@@ -182,7 +182,7 @@ class Log10(Elementwise):
         return xp.log10(input)
 
     def d_input(F, grad, input):
-        return grad / (input * LN10)
+        return grad / F.mul_number(input, LN10)
 
 
 @op
@@ -466,6 +466,10 @@ class TanhBackward(Elementwise):
     formula = "grad_output * (1 - output ** 2)"
 
     def fwd(xp, grad_output, output):
+        wide = half_as_single(output)
+        if wide is not output:  # rounded once
+            slope = half_as_single(grad_output) * (1 - wide * wide)
+            return cast_value(slope, output.dtype)
         slope = output * output
         if slope.ndim:
             xp.subtract(1, slope, slope)
@@ -580,6 +584,11 @@ class SigmoidBackward(Elementwise):
     formula = "grad_output * output * (1 - output)"
 
     def fwd(xp, grad_output, output):
+        if output.dtype.itemsize == 2:  # PyTorch rounds bfloat16 once, float16 in each step
+            if output.dtype.kind == "f":
+                return grad_output * (1 - output) * output
+            wide = half_as_single(output)
+            return cast_value(half_as_single(grad_output) * (1 - wide) * wide, output.dtype)
         slope = 1 - output
         if slope.ndim:
             xp.multiply(slope, output, slope)
@@ -615,7 +624,7 @@ class Erf(Elementwise):
         return pointwise(xp, erf, input)
 
     def d_input(F, grad, input):
-        return 2 / math.sqrt(math.pi) * F.exp(-(input**2)) * grad
+        return F.mul_number(F.exp(-(input**2)), 2 / math.sqrt(math.pi)) * grad
 
 
 @op
@@ -635,4 +644,4 @@ class Erfc(Elementwise):
         return pointwise(xp, erfc, input)
 
     def d_input(F, grad, input):
-        return -2 / math.sqrt(math.pi) * F.exp(-(input**2)) * grad
+        return F.mul_number(F.exp(-(input**2)), -2 / math.sqrt(math.pi)) * grad

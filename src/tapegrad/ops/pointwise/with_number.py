@@ -30,6 +30,7 @@ class AddNumber(WithNumber):
     """add_number(input, number) -> Tensor: `input + number`."""
 
     node = "AddBackward1"
+    formula = "input + number"
     aten = "add.Scalar"
     onnx = "Add"
     nonfinite = "difference"
@@ -46,6 +47,7 @@ class SubNumber(WithNumber):
     """sub_number(input, number) -> Tensor: `input - number`."""
 
     node = "SubBackward1"
+    formula = "input - number"
     aten = "sub.Scalar"
     onnx = "Sub"
     nonfinite = "difference"
@@ -62,6 +64,7 @@ class MulNumber(WithNumber):
     """mul_number(input, number) -> Tensor: `input * number`."""
 
     node = "MulBackward1"
+    formula = "input * number"
     aten = "mul.Scalar"
     onnx = "Mul"
     nonfinite = "product"
@@ -70,7 +73,7 @@ class MulNumber(WithNumber):
         return apply_with_number(xp.multiply, input, number)
 
     def d_input(F, grad, number):
-        return grad * number
+        return F.mul_number(grad, number)
 
 
 @op
@@ -78,6 +81,7 @@ class DivNumber(WithNumber):
     """div_number(input, number) -> Tensor: `input / number`."""
 
     node = "DivBackward1"
+    formula = "input / number"
     aten = "div.Scalar"
     onnx = "Div"
     nonfinite = "division"
@@ -86,7 +90,7 @@ class DivNumber(WithNumber):
         return apply_with_number(xp.true_divide, input, float(number))
 
     def d_input(F, grad, number):
-        return grad / number
+        return F.div_number(grad, number)
 
 
 def add_number(t: Any, number: float) -> Any:

@@ -12,6 +12,7 @@ from ..block import SINGLE, Autocast, Case, Elementwise, api, apply, op
 from ..block.checks import COMPLEX, invalid_call, is_number, not_for, only_wide, refuse_too_big
 from ..block.samples import Draw, Index, binary_cases, unary_cases
 from ..pointwise.transcendental import Erf
+from ..pointwise.with_number import add_number, mul_number
 from .kernels import pointwise
 from .kernels_error import erfcx, erfinv, log_ndtr, ndtri
 
@@ -37,7 +38,7 @@ class Erfinv(Elementwise):
         return pointwise(xp, erfinv, input)
 
     def d_input(F, grad, out):
-        return 0.5 * math.sqrt(math.pi) * F.exp(out**2) * grad
+        return F.mul_number(F.exp(out**2), 0.5 * math.sqrt(math.pi)) * grad
 
 
 class Named(Elementwise):
@@ -68,36 +69,6 @@ class SpecialErfcx(Named):
 # ---------------------------------------------------------------------- the normal distribution
 
 
-@op
-class TimesNumber(Elementwise):
-    """times_number(input, number) -> Tensor: a product as PyTorch's own functions make it."""
-
-    node = "MulBackward1"
-    aten = "mul.Scalar"
-    public = False
-
-    def fwd(xp, input, number):
-        return cast_value(half_as_single(input) * number, input.dtype)
-
-    def d_input(F, grad, number):
-        return grad * number
-
-
-@op
-class PlusNumber(Elementwise):
-    """plus_number(input, number) -> Tensor: a sum as PyTorch's own functions make it."""
-
-    node = "AddBackward1"
-    aten = "add.Scalar"
-    public = False
-
-    def fwd(xp, input, number):
-        return cast_value(half_as_single(input) + number, input.dtype)
-
-    def d_input(F, grad):
-        return grad
-
-
 @api(name="special.ndtr", samples=unary_cases())
 def special_ndtr(input: Any) -> Any:
     """special.ndtr(input) -> Tensor: the distribution function of the standard normal distribution.
@@ -105,8 +76,7 @@ def special_ndtr(input: Any) -> Any:
     >>> torch.special.ndtr(tensor([0.0, 1.0]))
     tensor([0.5000, 0.8413])
     """
-    scaled = apply(Erf, (apply(TimesNumber, (input,), (SQRT_HALF,)),))
-    return apply(TimesNumber, (apply(PlusNumber, (scaled,), (1,)),), (0.5,))
+    return mul_number(add_number(apply(Erf, (mul_number(input, SQRT_HALF),)), 1), 0.5)
 
 
 @op
@@ -164,7 +134,7 @@ class SpecialEntr(Named):
 
     def fwd(xp, input):
         x = half_as_single(input)
-        value = -x * xp.log(x)
+        value = -x * half_as_single(xp.log(input))
         out = xp.where(x > 0, value, xp.where(x == 0, 0.0, -math.inf))
         return cast_value(xp.where(xp.isnan(x), x, out), input.dtype)
 
@@ -190,12 +160,12 @@ class Logit(Elementwise):
     ]
 
     def fwd(xp, input, eps):
-        x = half_as_single(input)
+        one = input.dtype.type(1)
         if eps is not None:
-            x = xp.where(
-                x < eps, x.dtype.type(eps), xp.where(x > 1 - eps, x.dtype.type(1 - eps), x)
-            )
-        return cast_value(xp.log(x / (1 - x)), input.dtype)
+            low = input.dtype.type(eps)
+            high = one - low
+            input = xp.where(input < low, low, xp.where(input > high, high, input))
+        return xp.log(input / (one - input))
 
     def call(input, eps=None, *, run=None):
         if eps is not None and (isinstance(eps, TensorBase) or not is_number(eps)):
@@ -228,8 +198,8 @@ class Sinc(Elementwise):
         return cast_value(xp.where(x == 0, x.dtype.type(1), xp.sin(safe) / safe), input.dtype)
 
     def d_input(F, grad, input):
-        turned = input * math.pi
-        below = input * input * math.pi
+        turned = F.mul_number(input, math.pi)
+        below = F.mul_number(input * input, math.pi)
         slope = grad * ((turned * F.cos(turned) - F.sin(turned)) / below)
         return F.where(below == 0, 0.0, slope)
 
@@ -237,8 +207,8 @@ class Sinc(Elementwise):
 def product_with_log(xp: Any, x: Any, y: Any, log: Any) -> Any:
     """x log(y), zero where x is, unless y is no number; in the dtype of the arrays."""
     dtype = next(v.dtype for v in (x, y) if hasattr(v, "dtype"))
-    x, y = half_as_single(x), half_as_single(y)
-    value = x * log(y)
+    x, y = cast_value(x, dtype), cast_value(y, dtype)
+    value = half_as_single(x) * half_as_single(log(y))
     zero = xp.equal(x, 0) & ~xp.isnan(y)
     return cast_value(xp.where(zero, value.dtype.type(0), value), dtype)
 

@@ -147,6 +147,7 @@ class Ldexp(Elementwise):
     def fwd(xp, input, other):
         x, y = half_as_single(input), half_as_single(other)
         power = xp.exp(y * math.log(2)) if y.dtype.kind == "c" else xp.exp2(y)
+        power = half_as_single(cast_value(power, input.dtype)) if x is not input else power
         return cast_value(x * power, input.dtype)
 
     def call(input, other, *, run=None):
@@ -162,7 +163,7 @@ class Ldexp(Elementwise):
         return grad * F.exp2(other)
 
     def d_other(F, grad, out):
-        return grad * out * math.log(2)
+        return F.mul_number(grad * out, math.log(2))
 
 
 @op
