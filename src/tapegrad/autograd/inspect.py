@@ -149,7 +149,9 @@ def saved_value(node: OpNode, place: int) -> Any:
             return None  # it was never saved
         raise errors.freed_graph(node)
     cells = node._cells
-    changed = [cells[k + 1].n != cells[k + 2] for k in range(0, len(cells), 3) if cells[k] == place]
+    places = range(0, len(cells), 3)
+    own = [k for k in places if type(cells[k]) is int and cells[k] == place]
+    changed = [cells[k + 1].n != cells[k + 2] for k in own]
     if any(changed) or (changed and STATE.detached):
         node.check_versions()  # of other values nothing is asked
     value = node.with_newest(kept)[place]
@@ -159,9 +161,8 @@ def saved_value(node: OpNode, place: int) -> Any:
     if isinstance(value, Packed):
         t = unpack_checked(value)
         return node.saved_tensor(place, t._array, t._version_cell())
-    for k in range(0, len(node._cells), 3):
-        if node._cells[k] == place:
-            return node.saved_tensor(place, value, node._cells[k + 1])
+    if own:
+        return node.saved_tensor(place, value, cells[own[0] + 1])
     if isinstance(value, (int, float, complex)):
         kind = np.int64 if isinstance(value, int) else np.float64
         return wrap(np.array(value, None if isinstance(value, complex) else kind))
