@@ -102,6 +102,7 @@ def node_attribute(node: Any, name: str) -> Any:
 
 def index_tensors(node: Any, place: int, raw: bool) -> tuple[Any, ...]:
     """The indices of `x[...]`, one per dimension; None for slices, which select nothing."""
+    node.check_versions()
     items = saved_value(node, place)
     found = [None if isinstance(item, slice) else wrap(item) for item in items]
     if not raw:
