@@ -599,3 +599,42 @@ def test_saved_values_are_checked_one_by_one():
     assert y.grad_fn._saved_self is None
     with pytest.raises(RuntimeError, match="a second time"):
         y.grad_fn._saved_other
+
+
+# ------------------------------------------------------------------ modules
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_buffers_where_a_class_registers_them_itself(persistent):
+    class Own(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.b = torch.nn.Buffer(torch.ones(2), persistent=persistent)
+
+    class Two(Own):
+        def register_buffer(self, name, tensor):
+            super().register_buffer(name, tensor)
+
+    class Three(Own):
+        def register_buffer(self, name, tensor, persistent=True):
+            super().register_buffer(name, tensor, persistent)
+
+    assert list(Three().state_dict()) == ["b"] * persistent
+    if persistent:
+        assert list(Two().state_dict()) == ["b"]
+    else:
+        with pytest.raises(RuntimeError, match="without the persistent argument"):
+            Two()
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_sparse_parameters_are_converted(layout):
+    module = torch.nn.Module()
+    weight = module.w = torch.nn.Parameter(getattr(torch.eye(2), layout)())
+    module.double()
+    assert module.w is weight and weight.dtype is torch.float64 and weight.requires_grad
+    same(weight.to_dense(), [[1.0, 0.0], [0.0, 1.0]])
+    weight.data = getattr(torch.ones(2, 2), layout)()
+    assert weight._nnz() == 4
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        weight.data = torch.ones(2, 2)

@@ -74,7 +74,14 @@ class OverEntries(Tensor):
 
     @data.setter
     def data(self, value: Any) -> None:
-        raise could_not_run("set_data")
+        if not isinstance(value, OverEntries) or value.layout is not self.layout:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+                "incompatible tensor type."
+            )
+        self._entries.data = value._entries
+        for name in ("_array", "_shape", *type(value).__slots__):  # and where the values lie
+            setattr(self, name, getattr(value, name))
 
     def _nnz(self) -> int:
         return int(self._entries._array.shape[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 import weakref
@@ -649,9 +650,26 @@ def set_buffer(module: Module, name: str, value: Any) -> None:
         if name in module.__dict__:
             raise KeyError(f"attribute '{name}' already exists")
         forget(module, name, "_buffers")
-        module.register_buffer(name, value, value.persistent)
+        register_given(module, name, value)
     else:
         module._buffers[name] = announced(GLOBAL.buffer_registration, module, name, value)
+
+
+def register_given(module: Module, name: str, buffer: Buffer) -> None:
+    """Register a Buffer, also where a class has a `register_buffer` that knows no `persistent`."""
+    register = module.register_buffer
+    if (
+        getattr(register, "__func__", None) is Module.register_buffer
+        or "persistent" in inspect.signature(register).parameters
+    ):
+        register(name, buffer, buffer.persistent)
+    elif buffer.persistent:
+        register(name, buffer)
+    else:
+        raise RuntimeError(
+            "Registering a non-persistent buffer on a Module subclass that implements "
+            "register_buffer() without the persistent argument is not allowed."
+        )
 
 
 def forget(module: Module, name: str, but: str) -> None:
