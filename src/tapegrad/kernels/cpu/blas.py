@@ -16,6 +16,7 @@ from ...core.host_arrays import host
 from ...core.locks import new_lock
 from ...core.settings import Settings
 from . import KERNELS
+from .factorizations import STRAIGHT
 
 
 @functools.cache
@@ -64,6 +65,16 @@ class OneThread:
     """A context in which BLAS and LAPACK use one thread: how they cut their work decides about
     rounding. The number that was set before returns when the last such context ends."""
 
+    def __enter__(self) -> None:
+        KERNELS.one_thread(True)
+
+    def __exit__(self, *error: object) -> None:
+        KERNELS.one_thread(False)
+
+
+class OneThreadByPython:
+    """`OneThread` without C."""
+
     def __init__(self) -> None:
         self.lock = new_lock()
         self.inside = 0
@@ -85,11 +96,18 @@ class OneThread:
 
 
 ask_threads, tell_threads = blas_function("get_num_threads"), blas_function("set_num_threads")
-ONE_THREAD: Any = OneThread() if ask_threads and tell_threads else contextlib.nullcontext()
+ONE_THREAD: Any = contextlib.nullcontext()
+if ask_threads and tell_threads:
+    ONE_THREAD = OneThreadByPython() if KERNELS is None else OneThread()
+    if KERNELS is not None:
+        addresses = [ctypes.cast(f, ctypes.c_void_p).value for f in (ask_threads, tell_threads)]
+        KERNELS.know_threads(*addresses)
 
 
 def in_one_thread(function: Any) -> Any:
     """`function`, whose use of BLAS gives the same bits however many threads there are."""
+    if KERNELS is not None:
+        return KERNELS.in_one_thread(function)
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
@@ -119,7 +137,9 @@ for name in ("tensordot", "inner", "vdot", "vecdot", "matvec", "vecmat"):
         setattr(host, name, in_one_thread(getattr(np, name)))
 vars(host)["linalg"] = types.SimpleNamespace(
     **{
-        name: in_one_thread(value) if callable(value) and not isinstance(value, type) else value
+        name: in_one_thread(STRAIGHT.get(name, value))
+        if callable(value) and not isinstance(value, type)
+        else value
         for name, value in vars(np.linalg).items()
         if name[:1] != "_"
     }
@@ -140,53 +160,29 @@ def native_dot(a: Any, b: Any) -> Any:
 
 # ---------------------------------------------------------------------- triangles
 
-ROW_MAJOR, LEFT = 101, 141
-AS_IS, TURNED = 111, 112
-UPPER, LOWER = 121, 122
-NOT_UNIT, UNIT = 131, 132
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 
 @functools.cache
-def triangle_solver(dtype: str) -> Any:
-    """trsm for a dtype, and its number one as it wants it; None where there is none."""
-    letter = LETTERS.get(dtype)
+def triangle_solver(dtype: Any) -> int:
+    """The address of trsm for a dtype; 0 where there is none."""
+    letter = LETTERS.get(dtype.name)
     run = getattr(blas_library(), f"scipy_cblas_{letter}trsm64_", None) if letter else None
-    if run is None:
-        return None
-    sizes, pointer = ctypes.c_int64, ctypes.c_void_p
-    real = {"s": ctypes.c_float, "d": ctypes.c_double}.get(str(letter))
-    run.argtypes = [*[ctypes.c_int] * 5, sizes, sizes, real or pointer, *[pointer, sizes] * 2]
-    run.restype = None
-    one = np.ones(1, dtype)
-    return run, one, 1.0 if real else one.ctypes.data
+    return 0 if run is None else ctypes.cast(run, ctypes.c_void_p).value or 0
 
 
 def solve_triangles(a: Any, x: Any, upper: bool, unit: bool) -> bool:
-    """Solve A X = B for a stack of triangles; `x` holds B in C order. False: no solver."""
-    found = triangle_solver(x.dtype.name)
-    count, n, columns = x.shape
-    if found is None or Settings.portable or a.dtype != x.dtype:
+    """Solve A X = B for a stack of triangles, or one; `x` holds B in C order. False: no solver."""
+    if KERNELS is None or Settings.portable or a.dtype != x.dtype:
         return False
-    if not x.flags.c_contiguous or not x.flags.aligned:
+    run = triangle_solver(x.dtype)
+    if not run:
         return False
-    run, _, one = found
-    item = a.itemsize
-    turned = a.strides[1] == item and a.strides[2] >= n * item
-    if not turned and (a.strides[2] != item or a.strides[1] < n * item):
-        a = np.ascontiguousarray(a)
-    step = a.strides[2 if turned else 1] // item
-    if not a.flags.aligned or a.strides[2 if turned else 1] % item:
-        return False
-    side = UPPER if upper is not turned else LOWER
-    start, to, each = a.ctypes.data, x.ctypes.data, a.strides[0]
-    run = in_one_thread(run)
-    for i in range(count):
-        run(
-            *(ROW_MAJOR, LEFT, side, TURNED if turned else AS_IS, UNIT if unit else NOT_UNIT),
-            *(n, columns, one, start + i * each, step, to + i * x.strides[0], columns),
-        )
-    return True
+    if KERNELS.solve_triangles(run, a, x, upper, unit):
+        return True
+    batch = x.shape[:-2]
+    whole = np.ascontiguousarray(np.broadcast_to(a, (*batch, *a.shape[-2:])))
+    return bool(KERNELS.solve_triangles(run, whole, x, upper, unit))
 
 
 CONNECTED = connect() if KERNELS is not None else False

@@ -16,9 +16,9 @@ import numpy as np
 
 from ...core.settings import Settings
 from . import KERNELS
-from .blas import LETTERS, blas_library, in_one_thread
+from .blas import LETTERS, blas_library
 
-call = in_one_thread(KERNELS.lapack) if KERNELS is not None else None
+call = None if KERNELS is None else KERNELS.lapack
 SMALL = 64  # work space: this many numbers a column, the largest block that LAPACK uses
 
 

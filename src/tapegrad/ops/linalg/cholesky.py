@@ -45,7 +45,8 @@ def cholesky_arrays(xp: Any, a: Any, upper: bool) -> tuple[Any, Any]:
     info = xp.zeros(a.shape[:-2], np.int32)
     try:
         factor = xp.linalg.cholesky(a)
-        failed = xp.isnan(factor[..., -1, -1]).any()
+        last = factor[..., -1, -1]
+        failed = (last != last).any()
     except np.linalg.LinAlgError:
         failed = True
     if failed:

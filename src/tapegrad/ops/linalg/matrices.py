@@ -20,14 +20,13 @@ from ...core.named_results import return_type
 from ...core.transforms.batched import physical_array
 from ...core.wrappers import Nowhere
 from ...errors import must_be_tensor
-from ...kernels.cpu import lapack
+from ...kernels.cpu import KERNELS, lapack
 from ...kernels.cpu.blas import solve_triangles
 from ..block import looks_at_values
 from ..block.batching import lift, padded
 from ..block.checks import not_implemented
 from ..products.matmul import broadcast_batch
 
-FEW_TRIANGLES = 2  # for each of their rows: so many are solved one by one
 FEW_STACKED = 64  # matrices whose pivots are followed in Python, each on its own
 BLOCK = 32  # columns that are done one by one before the rest follows in one product
 
@@ -129,6 +128,8 @@ def report(info: Any, cls: type[Exception], function: str, sentence: str) -> Non
     """Raise for the first matrix with a nonzero `info`, which fills the {} of `sentence`."""
     if isinstance(info, Nowhere):
         return  # of a wrapper, which nobody can read
+    if info.size == 1 and not info.item():
+        return
     info = to_host(info)  # PyTorch waits for the GPU here too
     bad = np.flatnonzero(info)
     if bad.size:
@@ -207,7 +208,9 @@ def as_matrices(F: Any, x: Any) -> Any:
 
 
 def by_column(xp: Any, x: Any) -> Any:
-    """A copy in the memory order of LAPACK: matrices column by column."""
+    """In the memory order of LAPACK, matrices column by column; copied if it is in another."""
+    if xp is host and KERNELS is not None:
+        return KERNELS.by_column(x)
     return xp.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
@@ -262,19 +265,18 @@ def lu_arrays(xp: Any, a: Any) -> tuple[Any, Any, Any]:
 def substitute(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
     """X of A X = B for triangular A; only that triangle is read. Batches broadcast.
 
-    One after the other by BLAS, or, where there are many small ones, all of them at once: a loop
-    over the rows of A (they depend on each other), blocked, so that the product with everything
-    that is known takes most of the work.
+    One after the other by BLAS. Elsewhere all of them at once: a loop over the rows of A (they
+    depend on each other), blocked, so that the product with everything that is known takes most
+    of the work.
     """
     n = a.shape[-1]
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    x = xp.array(xp.broadcast_to(b, (*batch, *b.shape[-2:])), order="C")
-    if x.size == 0:
+    batch = b.shape[:-2]
+    if a.ndim > 2 and a.shape[:-2] != batch:
+        batch = np.broadcast_shapes(a.shape[:-2], batch)
+        b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
+    x = xp.array(b, order="C")
+    if x.size == 0 or (xp is host and solve_triangles(a, x, upper, unit)):
         return x
-    if xp is host and x.size <= FEW_TRIANGLES * n * n * b.shape[-1]:
-        stack = np.broadcast_to(a, (*batch, n, n)).reshape(-1, n, n)
-        if solve_triangles(stack, x.reshape(-1, n, b.shape[-1]), upper, unit):
-            return x
     starts = range(0, n, BLOCK)
     for start in reversed(starts) if upper else starts:
         stop = min(start + BLOCK, n)
@@ -361,6 +363,8 @@ def solve_arrays(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
 
 def svd_arrays(xp: Any, a: Any, full: bool = True, vectors: bool = True) -> Any:
     """NumPy's SVD, but NaN for matrices with infinities: from those, LAPACK may never return."""
+    if xp is host and KERNELS is not None and KERNELS.all_finite(a):
+        return xp.linalg.svd(a, full, vectors)
     good = xp.isfinite(a).all((-2, -1))
     if good.all():
         return xp.linalg.svd(a, full, vectors)

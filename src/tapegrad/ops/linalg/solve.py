@@ -280,7 +280,8 @@ class TriangularSolve(Block):
     def fwd(xp, input, A, upper, transpose, unitriangular):
         matrix = A.swapaxes(-1, -2) if transpose else A
         x = substitute(xp, matrix, input, upper != transpose, unitriangular)
-        return by_column(xp, x), by_column(xp, xp.broadcast_to(A, (*x.shape[:-2], *A.shape[-2:])))
+        copied = xp.broadcast_to(A, (*x.shape[:-2], *A.shape[-2:])).swapaxes(-1, -2)
+        return by_column(xp, x), xp.array(copied, order="C").swapaxes(-1, -2)
 
     def backward(F, grad, needs, A, solution, upper, transpose, unitriangular):
         g_solution, g_copy = grad

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.cpu.gamma_functions import by_c, provide
 from ...kernels.portable.functions import FUNCTIONS, NUMBERS
 from ..draws.rejection import Doubles, by_kernel
 from ..draws.twister import Array, Stream
@@ -99,6 +100,8 @@ STEPS = np.arange(-3.6, 4.2, SPACING)
 NODES = FUNCTIONS["exp"](STEPS - FUNCTIONS["exp"](-STEPS))
 WEIGHTS = SPACING * NODES * (1 + FUNCTIONS["exp"](-STEPS))
 
+provide(nodes=NODES, weights=WEIGHTS)
+
 SERIES_BELOW = 12.0  # parameters up to which the series are shorter than the integrals
 
 
@@ -122,6 +125,7 @@ def summed(xp: Any, first: Any, ratio: Callable[[int], Any], weight: Callable[[i
     return total
 
 
+@by_c("gamma_derivative")
 def gamma_derivative(xp: Any, a: Any, x: Any) -> Any:
     """How a standard gamma number x moves with its shape a."""
     with np.errstate(all="ignore"):
@@ -167,6 +171,7 @@ def gamma_integral(xp: Any, a: Any, x: Any, side: float) -> Any:
     return x * half_line(integrand, 1 / (xp.abs(a - x) + xp.sqrt(x)))
 
 
+@by_c("dirichlet_derivative")
 def dirichlet_derivative(xp: Any, x: Any, a: Any, total: Any) -> Any:
     """How a component x moves with its parameter a, over 1 - x: x is beta(a, total - a)."""
     with np.errstate(all="ignore"):
@@ -177,7 +182,7 @@ def dirichlet_derivative(xp: Any, x: Any, a: Any, total: Any) -> Any:
         from_0 = few & (x <= 0.5) | ~few & (a <= SERIES_BELOW) & (x * total <= a + 1.5)
         from_1 = few & (x > 0.5) | ~few & (b <= SERIES_BELOW) & (y * total <= b + 1.5)
         from_0, from_1 = known & from_0, known & from_1
-        rest = known & ~from_0 & ~from_1
+        rest = known & (x > 0) & ~from_0 & ~from_1
         below = rest & (xp.log(x) < digamma(xp, a) - digamma(xp, total))
         return by_parts(
             xp,

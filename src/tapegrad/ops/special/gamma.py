@@ -10,9 +10,11 @@ import numpy as np
 from ...autograd.inplace import write
 from ...core.arguments import cast_value
 from ...core.base import TensorBase
+from ...core.host_arrays import host
 from ...core.rounding import half_as_single
 from ...errors import must_be_tensor
 from ...expressions.symbols import Untraceable
+from ...kernels.cpu.gamma_functions import computed
 from ..block import PROMOTE, Case, Elementwise, api, apply, op
 from ..block.checks import (
     BOOL,
@@ -31,7 +33,7 @@ from ..block.checks import (
 from ..block.samples import Draw, Index, unary_cases
 from .kernels import pointwise
 from .kernels_gamma import digamma, log_gamma, trigamma, zeta
-from .kernels_incomplete import gamma_fractions
+from .kernels_incomplete import lower_fraction, upper_fraction_of
 
 # ruff: noqa: N805
 
@@ -193,6 +195,9 @@ class Mvlgamma(Elementwise):
     ]
 
     def fwd(xp, input, p):
+        found = computed("log_gamma_of_many", input, p) if xp is host else None
+        if found is not None:
+            return found
         x = xp.ascontiguousarray(input.astype(xp.float64)).reshape(input.shape)
         total = xp.full_like(x, p * (p - 1) / 4 * math.log(math.pi))
         for j in range(p if x.size else 0):
@@ -213,14 +218,6 @@ class Mvlgamma(Elementwise):
 
 
 # ---------------------------------------------------------------------- incomplete gamma functions
-
-
-def lower_fraction(xp: Any, a: Any, x: Any) -> Any:
-    return gamma_fractions(xp, a, x, False)
-
-
-def upper_fraction(xp: Any, a: Any, x: Any) -> Any:
-    return gamma_fractions(xp, a, x, True)
 
 
 def no_slope(name: str) -> NotImplementedError:
@@ -296,7 +293,7 @@ class Igammac(Incomplete):
     guard = not_for("igammac_cpu", BOOL, INTEGRAL, COMPLEX)
 
     def fwd(xp, input, other):
-        return pointwise(xp, upper_fraction, input, other)
+        return pointwise(xp, upper_fraction_of, input, other)
 
     def call(input, other, *, run=None):
         return incomplete(Igammac, input, other, run)

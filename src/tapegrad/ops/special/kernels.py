@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.host_arrays import host
+from ...kernels.cpu.gamma_functions import BY_C, computed
 
 BLOCK = 1 << 15  # elements: a few temporaries of this many doubles stay in the cache
 
@@ -60,6 +61,10 @@ def pointwise(xp: Any, function: Callable[..., Any], *operands: Any, double: boo
     """
     if hasattr(xp, "pointwise"):  # symbols in the place of arrays: expressions/symbols.py
         return xp.pointwise(function, operands, double)
+    by_c = BY_C.get(function) if xp is host else None
+    found = computed(by_c, *operands)
+    if found is not None:
+        return found
     dtype = next(x.dtype for x in operands if hasattr(x, "dtype"))
     single = dtype.itemsize == 2
     inner = xp.float64 if double else xp.float32 if single else dtype
@@ -79,7 +84,10 @@ def pointwise(xp: Any, function: Callable[..., Any], *operands: Any, double: boo
     block = BLOCK if xp is host else max(size, 1)
     for start in range(0, size, block):
         stop = start + block
-        made = function(xp, *[x[start:stop] for x in lines])
+        parts = [x[start:stop] for x in lines]
+        made = computed(by_c, *parts)
+        if made is None:
+            made = function(xp, *parts)
         out[start:stop] = made.astype(xp.float32, copy=False) if single else made
     back = [order.index(d) for d in range(guide.ndim)]
     return out.reshape([guide.shape[d] for d in order]).transpose(back)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...kernels.cpu.gamma_functions import by_c, provide, provide_ratios
 from .kernels import by_parts, horner, ratio
 
 # fmt: off
@@ -72,6 +73,14 @@ TRIGAMMA_FAR = ((
 DIGAMMA_ROOT = 1.4616321449683622  # of which the next digits are
 DIGAMMA_ROOT_REST = 9.549995429965698e-17
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+provide_ratios(
+    log_low=LOG_GAMMA_LOW,
+    log_high=LOG_GAMMA_HIGH,
+    log_middle=LOG_GAMMA_MIDDLE,
+    digamma_near=DIGAMMA_NEAR,
+    digamma_far=DIGAMMA_FAR,
+)
+provide(stirling=STIRLING, root=(DIGAMMA_ROOT, DIGAMMA_ROOT_REST))
 
 
 def sine_of_half_turns(xp: Any, x: Any) -> Any:
@@ -121,6 +130,7 @@ def log_gamma_1p(x: Any) -> Any:
     return x * (x - 1) * ratio(LOG_GAMMA_LOW, x + 0.5)
 
 
+@by_c("log_gamma")
 def log_gamma(xp: Any, x: Any) -> Any:
     """log |Γ(x)|: infinite at zero and the negative integers."""
 
@@ -225,6 +235,7 @@ BERNOULLI = (
     -174611 / 802857662698291200000,
 )
 DIRECT = 10  # terms that are summed one by one
+provide(zeta=BERNOULLI, direct=DIRECT)
 
 
 def zeta_positive(xp: Any, s: Any, q: Any) -> Any:
@@ -252,6 +263,7 @@ def zeta_left(xp: Any, s: Any, q: Any) -> Any:
     return near - sign * zeta_positive(xp, s, 1 - q)
 
 
+@by_c("zeta")
 def zeta(xp: Any, s: Any, q: Any) -> Any:
     whole = q == xp.floor(q)
     poles = (s == 1) | (~(s < 1) & (q <= 0) & whole)

@@ -7,8 +7,9 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from ...kernels.cpu.gamma_functions import by_c, provide, provide_ratios
 from .kernels import by_parts
-from .kernels_error import erfcx_positive
+from .kernels_error import ERFCX_FAR, ERFCX_MIDDLE, ERFCX_NEAR, erfcx_positive
 from .kernels_gamma import log_gamma_1p, log_gamma_positive, stirling_rest
 
 PRECISION = 1.2e-16
@@ -63,6 +64,10 @@ def temme_table() -> tuple[tuple[float, ...], ...]:
             row = [signed * rows[0][n] + (n + 2) * row[n + 2] for n in range(len(row) - 2)]
             rows.append(row)
     return tuple(tuple(float(row[n]) for row in rows) for n in range(TERMS))
+
+
+provide(temme=temme_table, orders=ORDERS)
+provide_ratios(erfcx_near=ERFCX_NEAR, erfcx_middle=ERFCX_MIDDLE, erfcx_far=ERFCX_FAR)
 
 
 def log1p_less(d: Any) -> Any:
@@ -219,3 +224,13 @@ def gamma_fractions(xp: Any, a: Any, x: Any, upper: bool) -> Any:
         a,
         x,
     )
+
+
+@by_c("lower_fraction")
+def lower_fraction(xp: Any, a: Any, x: Any) -> Any:
+    return gamma_fractions(xp, a, x, False)
+
+
+@by_c("upper_fraction")
+def upper_fraction_of(xp: Any, a: Any, x: Any) -> Any:
+    return gamma_fractions(xp, a, x, True)

@@ -42,6 +42,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         *("max_pool3d", "max_pool3d_with_indices", "max_pool3d_backward"),
         *("adaptive_max_pool2d", "adaptive_max_pool2d_backward"),
         *("adaptive_max_pool3d", "adaptive_max_pool3d_backward"),
+        *("fractional_max_pool2d", "fractional_max_pool3d"),
         *("fractional_max_pool2d_backward", "fractional_max_pool3d_backward"),
         *("avg_pool3d", "avg_pool3d_backward"),
         *("adaptive_avg_pool2d", "adaptive_avg_pool2d_backward"),
@@ -80,6 +81,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "masked_select",
     ),
     "transforms": ("_fft_c2c", "_fft_r2c", "_fft_c2r"),
+    "grid": tuple([f"grid_{name}_{n}d" for n in (2, 3) for name in ("sampler", "adder", "slope")]),
     "pairs": (
         *[f"special_chebyshev_polynomial_{kind}" for kind in "tuvw"],
         *[f"special_shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"],

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
-from .rows import empty, for_dtypes, is_dense, pick
+from .. import KERNELS
+from .rows import for_dtypes
 
 # In the order of PAIR_FUNCTIONS in c/kernels/pairs.c
 FUNCTIONS = (
@@ -20,31 +18,12 @@ FUNCTIONS = (
 
 
 def of_pairs(code: int) -> Any:
-    kernels = for_dtypes("pairs")
+    kernels = for_dtypes("pairs")[:2]
 
     def make(reference: Any) -> Any:
         def kernel(x: Any, y: Any) -> Any:
-            like = x if type(x) is np.ndarray else y
-            run = pick(kernels, like)
-            if run is None:
-                return reference(x, y)
-            pair = [v if type(v) is np.ndarray else np.asarray(v, like.dtype) for v in (x, y)]
-            first, second = pair
-            for v in pair:
-                if v.dtype is not like.dtype or not is_dense(v):
-                    return reference(x, y)
-            shape = first.shape
-            if shape != second.shape:
-                shape = np.broadcast(first, second).shape
-            count = math.prod(shape)
-            for i, v in enumerate(pair):
-                if v.size != count and v.size != 1:
-                    pair[i] = spread = empty(shape, like)
-                    spread[...] = v
-            out = empty(shape, like)
-            if count:
-                run((*pair, out), (count, code, *[int(v.size > 1) for v in pair]))
-            return out
+            out = KERNELS.map_elements(kernels, code, (x, y))
+            return reference(x, y) if out is None else out
 
         return kernel
 

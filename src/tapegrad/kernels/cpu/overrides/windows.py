@@ -18,6 +18,7 @@ NO_AXIS = (1, 1, 1, 0, 1, 1)  # in front of fewer than three: one window of one 
 MAXIMA = for_dtypes("window_max")
 MEANS = for_dtypes("window_mean")
 SPREAD = for_dtypes("window_mean_back")
+DRAWN = for_dtypes("drawn_max")
 BACK = for_dtypes("max_pool2d_back")
 
 
@@ -176,7 +177,28 @@ def adaptive_mean_backward(reference: Any) -> Any:
     return kernel
 
 
+def fractional_max(reference: Any) -> Any:
+    def kernel(input: Any, samples: Any, kernel: Ints, out: Ints) -> Any:
+        run = pick(DRAWN, input)
+        at = input.ndim - len(out)
+        lead, sizes = input.shape[:at], input.shape[at:]
+        if run is None or samples.dtype is not input.dtype or not input.size or not all(out):
+            return reference(input, samples, kernel, out)
+        ones = (1,) * len(out)
+        axes = windows(sizes, kernel, ones, (0,) * len(out), ones, out)
+        drawn = dense(samples)
+        if axes is None or not ((drawn >= 0) & (drawn < 1)).all():
+            return reference(input, samples, kernel, out)  # a window would leave the plane
+        made, places = empty((*lead, *out), input), np.empty((*lead, *out), np.int64)
+        run((dense(input), drawn, made, places), (math.prod(lead), *axes, len(out)))
+        return made, places
+
+    return kernel
+
+
 OVERRIDES = {
+    "fractional_max_pool2d": fractional_max,
+    "fractional_max_pool3d": fractional_max,
     "max_pool3d": max_pool(True, False),
     "max_pool3d_with_indices": max_pool(True, True),
     "max_pool3d_backward": at_places,

@@ -24,6 +24,52 @@ void NAMED(tg_window_max)(void **p, const int64_t *n, const double *x) {
     tg_parallel(n[0], pieces(n), NAMED(largest_of_windows), &given);
 }
 
+/* Where windows begin along an axis, from a random number: as PyTorch rounds it. */
+static int64_t NAMED(drawn_start)(const int64_t *axis, T drawn, int64_t window) {
+    const int64_t last = axis[0] - axis[1], windows = axis[5];
+    if (window == windows - 1)
+        return last;
+    const T step = (T)((double)last / (double)(windows - 1));
+    return (int64_t)(((T)window + drawn) * step) - (int64_t)(drawn * step);
+}
+
+/* p: x, a random number for each axis of a plane, maxima, their places; n: [1 + AXES * FIELDS]: how
+   many numbers a plane has. In two dimensions the number for x is the first. */
+static void NAMED(largest_of_drawn)(void *context, int64_t begin, int64_t end) {
+    const arguments *given = context;
+    const int64_t *d = given->n + 1, *h = d + FIELDS, *w = h + FIELDS, count = d[AXES * FIELDS];
+    int64_t to = begin * d[5] * h[5] * w[5];
+    for (int64_t plane = begin; plane < end; plane++) {
+        const T *x = (const T *)given->p[0] + plane * d[0] * h[0] * w[0];
+        const T *drawn = (const T *)given->p[1] + plane * count;
+        const T deep = count == 2 ? 0 : drawn[0], tall = drawn[1], wide = drawn[count == 2 ? 0 : 2];
+        for (int64_t i = 0; i < d[5]; i++)
+            for (int64_t j = 0; j < h[5]; j++)
+                for (int64_t k = 0; k < w[5]; k++, to++) {
+                    const int64_t front = NAMED(drawn_start)(d, deep, i);
+                    const int64_t top = NAMED(drawn_start)(h, tall, j);
+                    const int64_t left = NAMED(drawn_start)(w, wide, k);
+                    int64_t found = (front * h[0] + top) * w[0] + left;
+                    T best = (T)-INFINITY;
+                    for (int64_t a = front; a < front + d[1]; a++)
+                        for (int64_t b = top; b < top + h[1]; b++)
+                            for (int64_t c = left; c < left + w[1]; c++) {
+                                const int64_t at = (a * h[0] + b) * w[0] + c;
+                                if (x[at] > best || x[at] != x[at]) {
+                                    best = x[at];
+                                    found = at;
+                                }
+                            }
+                    ((T *)given->p[2])[to] = best;
+                    ((int64_t *)given->p[3])[to] = found;
+                }
+    }
+}
+void NAMED(tg_drawn_max)(void **p, const int64_t *n, const double *x) {
+    arguments given = {p, n, x};
+    tg_parallel(n[0], pieces(n), NAMED(largest_of_drawn), &given);
+}
+
 /* A sum, or a gradient, divided by the number of elements as PyTorch does: windows that tile an axis
    divide one axis after the other. x: what is divided by instead, or 0. */
 static inline T NAMED(shared)(const arguments *given, T sum, span deep, span tall, span wide) {

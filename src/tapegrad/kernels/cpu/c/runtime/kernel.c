@@ -144,6 +144,8 @@ static PyObject *call_misaligned(const Kernel *self, void *const *pointers, cons
 
 /* ------------------------------------------------------------------ for Python */
 
+static PyTypeObject kernel_type;
+
 static int tape(const Kernel *self, void *const *pointers, const int64_t *sizes,
                 const double *numbers, PyObject *arrays) {
     given g = {.function = self->function};
@@ -186,6 +188,14 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
         return NULL;
     Py_BEGIN_ALLOW_THREADS self->function(pointers, sizes, numbers);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+/* NULL: it is none. */
+tg_kernel tg_kernel_of(PyObject *kernel) {
+    if (Py_IS_TYPE(kernel, &kernel_type))
+        return ((Kernel *)kernel)->function;
+    PyErr_SetString(PyExc_TypeError, "a kernel is wanted");
+    return NULL;
 }
 
 /* Run a kernel on the memory of arrays, on a tape too; 0: an exception. */

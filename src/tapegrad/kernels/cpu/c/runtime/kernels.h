@@ -40,7 +40,7 @@
 /* windows.c */
 #define TG_WINDOW_KERNELS(X)                                                                       \
     X(window_max_f32) X(window_max_f64) X(window_mean_f32) X(window_mean_f64)                      \
-    X(window_mean_back_f32) X(window_mean_back_f64)
+    X(window_mean_back_f32) X(window_mean_back_f64) X(drawn_max_f32) X(drawn_max_f64)
 
 /* matvec.c */
 #define TG_MATVEC_KERNELS(X)                                                                       \
@@ -85,6 +85,14 @@
 /* pairs.c */
 #define TG_PAIR_KERNELS(X) X(pairs_f32) X(pairs_f64)
 
+/* gamma_functions.c */
+#define TG_GAMMA_KERNELS(X) X(gamma_function_f32) X(gamma_function_f64)
+
+/* grid_sampling.c */
+#define TG_GRID_KERNELS(X)                                                                         \
+    X(grid_sample_f32) X(grid_sample_f64) X(grid_add_f32) X(grid_add_f64) X(grid_slope_f32)        \
+    X(grid_slope_f64)
+
 /* directions.c */
 #define TG_DIRECTION_KERNELS(X) X(directions_f32) X(directions_f64)
 
@@ -127,7 +135,8 @@
     TG_REDUCE_KERNELS(X) TG_MATVEC_KERNELS(X)                                                      \
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
     TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)          \
-    TG_PAIR_KERNELS(X) TG_TRIANGLE_KERNELS(X) TG_DIRECTION_KERNELS(X) TG_PORTABLE_KERNELS(X)
+    TG_PAIR_KERNELS(X) TG_TRIANGLE_KERNELS(X) TG_DIRECTION_KERNELS(X) TG_PORTABLE_KERNELS(X) \
+    TG_GAMMA_KERNELS(X) TG_GRID_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)

@@ -49,6 +49,8 @@ PyObject *tg_describe_clear(tg_again function, const void *context);
 PyObject *tg_describe_small_sum(tg_again function, const void *context);
 PyObject *tg_describe_summed(tg_again function, const void *context);
 PyObject *tg_said(const tg_program *program);
+tg_kernel tg_kernel_of(PyObject *kernel);
+PyObject *tg_map_elements(PyObject *self, PyObject *const *args, Py_ssize_t count);
 int tg_run_kernel(tg_kernel function, PyObject *const *arrays, int count, const int64_t *sizes,
                   int numbers);
 PyObject *tg_has_tape(PyObject *self, PyObject *unused);
@@ -120,6 +122,11 @@ PyObject *tg_product_with_vector(PyObject *self, PyObject *const *args, Py_ssize
 PyObject *tg_addmm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_mm_gradients(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_lapack(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_know_threads(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *tg_one_thread(PyObject *self, PyObject *begins);
+PyObject *tg_in_one_thread(PyObject *self, PyObject *function);
+PyObject *tg_by_column(PyObject *self, PyObject *x);
+PyObject *tg_solve_triangles(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_set_blas(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* small_sums.c */
