@@ -3,14 +3,17 @@
 import numpy as np
 import pytest
 
+from tapegrad.core.base import quiet
 from tapegrad.core.host_arrays import host
 from tapegrad.kernels.cpu import lapack
+from tapegrad.kernels.cpu.factorizations import STRAIGHT
 from tapegrad.ops.linalg import householder, ldl, matrices
 
 pytestmark = pytest.mark.skipif(
     not lapack.routine("getrf", np.dtype(np.float32)), reason="there is no LAPACK, or no kernels"
 )
 
+FLAGS = [(True, True), (False, True), (True, False)]  # of the singular value decomposition
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 
 
@@ -130,3 +133,31 @@ def test_sizes_that_do_not_fit_do_not_reach_lapack():
     assert lapack.solve_ldl(square, pivots, np.repeat(tall, 2, 0), False) is None
     assert lapack.reflections(np.repeat(tall, 2, 0), np.ones((1, 2))) is None
     assert lapack.reflected(tall[..., :1], np.ones((1, 2)), tall, False) is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_straight_calls_are_those_of_numpy(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((3, 4, 4)) + 1j * rng.standard_normal((3, 4, 4))).astype(np.complex128)
+    x = (x if dtype[0] == "c" else x.real).astype(dtype)
+    positive = x @ np.conj(x.swapaxes(-1, -2)) + 4 * np.eye(4, dtype=dtype)
+    wide, tall = x[:, :3], x[..., :3]
+    calls = [("cholesky", (positive,)), ("solve", (x, tall)), ("inv", (x,)), ("det", (x,))]
+    calls += [("slogdet", (x,)), ("eigh", (positive,)), ("eigh", (positive, "U"))]
+    calls += [("qr", (a, m)) for a in (x, wide, tall) for m in ("reduced", "complete", "r", "raw")]
+    calls += [("svd", (a, *flags)) for a in (x, wide, tall) for flags in FLAGS]
+    assert {name for name, _ in calls} == {*STRAIGHT}
+    for name, given in calls:
+        found, expected = getattr(host.linalg, name)(*given), getattr(np.linalg, name)(*given)
+        both = (
+            zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+        )
+        for a, b in both:
+            assert a.dtype == b.dtype, name
+            np.testing.assert_array_equal(a, b)
+
+
+def test_straight_calls_raise_as_numpy_does() -> None:
+    for call in (host.linalg.inv, host.linalg.cholesky, lambda a: host.linalg.solve(a, a)):
+        with pytest.raises(np.linalg.LinAlgError):
+            quiet(call, -np.ones((2, 2)))

@@ -18,6 +18,7 @@ C: Any = getattr(np.linalg, "_umath_linalg", None)
 Function = Callable[..., Any]
 WORDS = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the dtype that a dtype is computed in
 REAL = {"d": "d", "D": "d"}
+SINGLE = {"d": np.dtype(np.float32), "D": np.dtype(np.complex64)}
 
 
 def kind_of(x: Any) -> str:
@@ -36,10 +37,9 @@ def all_finite(x: Any) -> bool:
 
 def as_given(parts: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
     """Results in the precision of `like`."""
-    if like.dtype.itemsize == parts[0].dtype.itemsize:
+    if like.dtype.char in "dD":
         return parts
-    real, own = (np.float32, like.dtype) if like.dtype.kind == "c" else (like.dtype, like.dtype)
-    return tuple([part.astype(own if part.dtype.kind == "c" else real) for part in parts])
+    return tuple([x.astype(SINGLE[x.dtype.char]) for x in parts])
 
 
 def cholesky(checked: Function) -> Function:

@@ -128,7 +128,7 @@ def report(info: Any, cls: type[Exception], function: str, sentence: str) -> Non
     """Raise for the first matrix with a nonzero `info`, which fills the {} of `sentence`."""
     if isinstance(info, Nowhere):
         return  # of a wrapper, which nobody can read
-    if info.size == 1 and not info.item():
+    if type(info) is np.ndarray and info.size == 1 and not info.item():
         return
     info = to_host(info)  # PyTorch waits for the GPU here too
     bad = np.flatnonzero(info)
