@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from typing import Any, Final
 
 from ..errors import evidence
 from . import devices, lazy_conj
@@ -42,8 +42,16 @@ class DisableTorchFunctionSubclass:
         MODES.subclasses_off = self.before
 
 
+# The class of tensors that consist of others, which may be batched or dual (sparse tensors): an op
+# asks it first, or the batches and tangents of the parts would be lost.
+COMPOSED: Final[list[Any]] = []
+
+
 def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
     """An op with a tensor of a subclass, or a batched or dual one, among its arguments."""
+    if COMPOSED and not MODES.subclasses_off:
+        if any([isinstance(t, COMPOSED[0]) for t in tensors]):
+            return asked(op, tensors, attrs, asked_types(tensors))
     # Also outside of every vmap, where one may have escaped to.
     for t in tensors:
         if batched.is_batched(t):
@@ -69,6 +77,12 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
             with DisableTorchFunctionSubclass():
                 return convert(apply(op, tensors, attrs, watch), cls)
         return convert(below(op, tuple(map(without_class, tensors)), attrs, watch), cls)
+    return asked(op, tensors, attrs, types)
+
+
+def asked(op: Any, tensors: Any, attrs: Any, types: tuple[Any, ...]) -> Any:
+    """What the most derived class makes of an op."""
+    cls = min(types, key=lambda c: -len(c.__mro__))
     arguments = (tuple(tensors), *attrs) if op.variadic else (*tensors, *attrs)
     return cls.__torch_function__(function_of(op), types, arguments, {})
 

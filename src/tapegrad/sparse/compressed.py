@@ -20,6 +20,7 @@ from ..core.subclass import op_name
 from ..device import layout as layout_type
 from ..device import sparse_csc, sparse_csr
 from ..ops.block.definition import APIS
+from ..ops.linalg.solve import TriangularSolve
 from ..ops.pointwise.arithmetic import Add, AddAlpha, Mul, Neg
 from ..ops.pointwise.comparisons import Isnan
 from ..ops.products.addmm import Addmm, Addmv
@@ -31,8 +32,9 @@ from ..ops.shape.part_views import Select
 from . import functions, selecting
 from .coo import OverEntries, SparseTensor, close_class, part, sparse, with_notes
 from .functions import POINTWISE
-from .history import NoElements, could_not_run, named, no_strides
+from .history import NoElements, could_not_run, named, no_strides, without_history
 from .invariants import Switch
+from .triangles import triangular_solve
 
 
 class CompressedTensor(OverEntries):
@@ -362,7 +364,7 @@ def sparse_compressed_tensor(
     elif entries.requires_grad:
         entries = named(entries, "SparseCompressedTensorBackward0")
     else:
-        entries = entries.detach()
+        entries = without_history(entries)
     return compressed(start, inner, entries, shape, by_row)
 
 
@@ -605,6 +607,7 @@ OF_OPS: dict[Op, Callable[..., Any]] = {
     SumAll: lambda a, dtype=None: total(a, dtype=functions.public_dtype(dtype)),
     T: CompressedTensor.t,
     Transpose: CompressedTensor.transpose,
+    TriangularSolve: triangular_solve,
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{op.name: function for op, function in OF_OPS.items()},

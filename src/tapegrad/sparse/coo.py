@@ -19,7 +19,7 @@ from ..core.arguments import wrap_dim
 from ..core.base import INTERPRETED, blank, wrap
 from ..core.modes import MODES
 from ..core.op import REGISTRY
-from ..core.subclass import op_name
+from ..core.subclass import COMPOSED, op_name
 from ..device import layout as layout_type
 from ..device import sparse_coo, sparse_csc, sparse_csr
 from ..ops.index.along_dim import IndexAdd
@@ -127,6 +127,9 @@ class OverEntries(Tensor):
         if found is None:
             found = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
         return found
+
+
+COMPOSED.append(OverEntries)
 
 
 class SparseTensor(OverEntries):
@@ -523,7 +526,8 @@ def add_up(entries: Any, group: Any, count: int) -> Any:
         np.logical_or.at(seen, group, entries._array)
         return wrap(seen)
     zeros = entries.new_zeros(shape)
-    if type(entries._array) is np.ndarray and not (entries.requires_grad and MODES.records):
+    recorded = entries._special or (entries.requires_grad and MODES.records)
+    if type(entries._array) is np.ndarray and not recorded:
         IndexAdd.into(zeros._array, group, entries._array, 0, 1)  # nothing to record: no copy
         return zeros
     return zeros.index_add(0, wrap(group), entries)

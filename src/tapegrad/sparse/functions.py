@@ -44,7 +44,7 @@ from .coo import (
     sparse,
     unflat,
 )
-from .history import could_not_run, named
+from .history import could_not_run, named, without_history
 from .invariants import Switch
 
 INVARIANTS = (
@@ -117,7 +117,7 @@ def sparse_coo_tensor(
     elif entries.requires_grad:
         entries = named(entries, "SparseCooTensorWithDimsAndTensorsBackward0")
     else:
-        entries = entries.detach()
+        entries = without_history(entries)
     made = sparse(places, entries, shape, bool(is_coalesced))
     if is_coalesced and check_invariants and (np.diff(flat_places(made)) <= 0).any():
         raise RuntimeError(

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.base import Node, next_seq, stamp, wrap
 from ..core.modes import MODES
 from ..core.node import accumulate_node
+from ..core.transforms.dual import dual_of, has_dual, set_dual
 
 
 def could_not_run(name: str, backend: str = "SparseCPU") -> NotImplementedError:
@@ -74,7 +75,7 @@ def named(t: Any, label: str) -> Any:
     if not t.requires_grad:
         return t
     if not MODES.records:
-        return t.detach()
+        return without_history(t)
     node = NamedNode()
     node.label = label
     # grad_fn brings a view's history up to date first.
@@ -90,4 +91,11 @@ def named(t: Any, label: str) -> Any:
     made._wants_grad = True
     made._node = node
     made._cell = t._version_cell()
+    if has_dual((t,)):
+        set_dual(made, dual_of(t))
     return made
+
+
+def without_history(t: Any) -> Any:
+    """`t.detach()` that keeps the tangents of forward mode."""
+    return t.view_as(t) if has_dual((t,)) else t.detach()
