@@ -638,3 +638,26 @@ def test_sparse_parameters_are_converted(layout):
     assert weight._nnz() == 4
     with pytest.raises(RuntimeError, match="incompatible tensor type"):
         weight.data = torch.ones(2, 2)
+
+
+def test_hooks_of_nodes_get_no_gradients_of_indices():
+    F = torch.nn.functional
+    functions = [
+        lambda x: x.max(1),
+        lambda x: x.sort(1),
+        lambda x: x.cummax(0),
+        lambda x: (F.layer_norm(x, (2,)),),
+        lambda x: (F.embedding_bag(torch.tensor([0, 1]), x, torch.tensor([0])),),
+    ]
+    for function in functions:
+        x = torch.rand(3, 2, requires_grad=True)
+        y = function(x)[0]
+        seen = []
+        y.grad_fn.register_prehook(lambda gs, seen=seen: seen.append(len(gs)) or (gs[0] * 2,))
+        y.grad_fn.register_hook(lambda _, gs, seen=seen: seen.append(gs[0].max().item()))
+        y.sum().backward()
+        assert seen == [1, 2.0]
+    u, s, _ = torch.linalg.svd(torch.rand(2, 2, requires_grad=True))
+    s.grad_fn.register_prehook(lambda gs: seen.append([g is None for g in gs]))
+    s.sum().backward()
+    assert seen[-1] == [True, False, True]

@@ -115,13 +115,16 @@ class NodeHooks:
         if not self.before_node:
             return total
         several = node._outputs is not None
-        parts = tuple(wrapped(g) for g in parts_of(node, total))
+        bare = parts_of(node, total)
+        places = shown_outputs(node, bare)
+        parts = tuple(wrapped(bare[i]) for i in places)
         for hook in list(self.before_node.values()):
             with grad_set_to(record):
                 answer = hook(parts)
             if answer is not None:
                 parts = checked_parts(hook, answer, parts)
-        bare = [unwrapped(g, record) for g in parts]
+        for i, g in zip(places, parts, strict=True):
+            bare[i] = unwrapped(g, record)
         if several and all(part is None for part in bare):
             return None
         return bare if several else bare[0]
@@ -129,7 +132,8 @@ class NodeHooks:
     def after(self, node: Node, grads: Any, total: Any, record: bool) -> Any:
         if not self.after_node:
             return grads
-        outgoing = tuple(wrapped(g) for g in parts_of(node, total))
+        arrived = parts_of(node, total)
+        outgoing = tuple(wrapped(arrived[i]) for i in shown_outputs(node, arrived))
         if node._is_leaf and type(total) is ndarray:
             leaf: Any = node
             grad = leaf.tensor()._gradient
@@ -169,6 +173,13 @@ def parts_of(node: Node, total: Any) -> list[Any]:
     if node._outputs is None:
         return [total]
     return [None] * len(node._outputs) if total is None else list(total)
+
+
+def shown_outputs(node: Node, parts: list[Any]) -> list[int]:
+    """The outputs that PyTorch counts: indices and sizes among the results get no gradient."""
+    op = node._op
+    plain = () if op is None or node._outputs is None else op.plain_outs
+    return [i for i in range(len(parts)) if i not in plain]
 
 
 def differentiable_places(node: Node) -> list[int]:
