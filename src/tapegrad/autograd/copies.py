@@ -22,7 +22,7 @@ from ..core.late_bound import ON_DEMAND
 from ..core.lazy_conj import memory_behind, plain, with_bits_of
 from ..core.modes import MODES
 from ..core.strides import address, in_memory_order, strided
-from ..core.subclass import overrides, stays_special
+from ..core.subclass import overrides, put_slots, slot_names, slots_of, stays_special
 from ..core.swapped_data import note_swap
 from ..core.transforms.batched import is_batched
 from ..core.warned import warn
@@ -79,7 +79,9 @@ def shallow_copy(t: Any) -> Any:
     warn_of_hooks(t)
     attributes = {k: v for k, v in t.__dict__.items() if k != "_dual"}  # the tangent stays here
     special = stays_special(t) if t._special else 0
-    return rebuild(type(t), t._array, t.requires_grad, attributes, special)
+    made = rebuild(type(t), t._array, t.requires_grad, attributes, special)
+    put_slots(made, slots_of(t))
+    return made
 
 
 def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
@@ -103,6 +105,7 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
     if t._gradient is not None:
         made._gradient = deep_copy(t._gradient, memo)
     made.__dict__.update(copy.deepcopy(t.__dict__, memo))
+    put_slots(made, copy.deepcopy(slots_of(t), memo))
     return made
 
 
@@ -139,10 +142,11 @@ def check_storage(t: Any) -> None:
 
 def reduce(t: Any) -> Any:
     check_storage(t)
+    attributes = t.__dict__ | slots_of(t)
     if devices.is_device(t):
         host = devices.to_host(t._array)
         return rebuild_on_device, (
-            *(type(t), host, t.requires_grad, dict(t.__dict__)),
+            *(type(t), host, t.requires_grad, attributes),
             int(t._array.device.id),
         )
     if is_valueless(t):
@@ -152,7 +156,7 @@ def reduce(t: Any) -> Any:
         type(t),
         with_bits_of(t._array, np.array(memory_behind(t._array), copy=True)),
         t.requires_grad,
-        dict(t.__dict__),
+        attributes,
         t._special,
     )
 
@@ -202,7 +206,9 @@ def rebuild(
     t._array = array
     t._wants_grad = wants_grad
     t._special = special
-    t.__dict__.update(attributes)
+    slots = slot_names(cls)
+    put_slots(t, {name: v for name, v in attributes.items() if name in slots})
+    t.__dict__.update({name: v for name, v in attributes.items() if name not in slots})
     cell = t._version_cell()
     # PyTorch points an empty tensor at the memory, if there is any, and counts that as a write.
     cell.n = 0 if is_valueless(t) else 1

@@ -12,7 +12,8 @@ import numpy as np
 
 import tapegrad as tg
 
-from ..core.base import TensorBase
+from ..core.base import TensorBase, wrap
+from ..core.wrappers import Nowhere
 from . import forward_ad
 from .api import grad
 
@@ -35,13 +36,43 @@ def is_inexact(value: Any) -> bool:
 # ---------------------------------------------------------------------- numerical
 
 
+def array_of(t: Any) -> Any:
+    """The array of a dense tensor; a wrapper has none and is read element by element."""
+    if not isinstance(t._array, Nowhere):
+        return t._array
+    bare = t.detach()
+    values = np.empty(t._array.shape, t._array.dtype)
+    for place in np.ndindex(values.shape):
+        values[place] = bare[place].item()
+    return values
+
+
+def readable(t: Any) -> Any:
+    """A tensor with the values of `t` in an array; `t` itself if it has one."""
+    return wrap(array_of(t)) if isinstance(t._array, Nowhere) else t
+
+
+class Elements:
+    """The elements of a wrapper, which are read and written by ops, as an array is."""
+
+    def __init__(self, t: Any) -> None:
+        self.tensor = t
+        self.shape = t._array.shape
+
+    def __getitem__(self, place: Any) -> Any:
+        return array_of(self.tensor.detach()[place])
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.tensor.detach()[place] = tg.as_tensor(value, dtype=self.tensor.dtype)
+
+
 def moved(function: Callable[[], Any], array: Any, place: Any, delta: Any) -> tuple[Any, ...]:
     """Copies of the outputs of `function` while `delta` is added to `array[place]`."""
     before = np.copy(array[place])
     array[place] = before + delta
     try:
         # Copies: an output may look at the memory of the input.
-        return tuple([o.detach().clone() for o in as_tuple(function())])
+        return tuple([readable(o.detach().clone()) for o in as_tuple(function())])
     finally:
         array[place] = before
 
@@ -71,7 +102,7 @@ def check_same_kind(a: Any, b: Any, eps: float, place: Any) -> None:
 def values_of(t: Any) -> Any:
     """The array of the elements of `t` that can move: of a sparse tensor those that are stored."""
     if t.layout is tg.strided:
-        return t._array
+        return Elements(t) if isinstance(t._array, Nowhere) else t._array
     return (t._values() if t.layout is tg.sparse_coo else t.values())._array
 
 
@@ -88,7 +119,7 @@ def rows_of(t: Any) -> Any:
 
 def in_full(g: Any) -> Any:
     """The array of a gradient, of a sparse one with its zeros."""
-    return (g if g.layout is tg.strided else g.detach().to_dense())._array
+    return array_of(g if g.layout is tg.strided else g.detach().to_dense())
 
 
 def slopes(
@@ -204,7 +235,7 @@ def analytical_jacobians(
 
 def double_values(t: Any) -> Any:
     """The values as an array in double precision."""
-    t = t.detach() if t.layout is tg.strided else t.detach().to_dense()
+    t = readable(t.detach() if t.layout is tg.strided else t.detach().to_dense())
     return t.cpu().to(tg.complex128 if t.is_complex() else tg.float64)._array
 
 
@@ -252,5 +283,5 @@ def pushed_forward(
         for o, matrix, tangent in zip(outputs, matrices, found, strict=True):
             if tangent is not None:
                 dtypes = dtypes and tangent.dtype == o.dtype
-                matrix._array[row] = tangent._array.reshape(-1)
+                matrix._array[row] = array_of(tangent).reshape(-1)
     return matrices, dtypes

@@ -214,7 +214,29 @@ def same_class(t: Any) -> Any:
     made._special = t._special
     share_history(made, t)
     made.__dict__.update(t.__dict__)
+    put_slots(made, slots_of(t))
     return made
+
+
+def slot_names(cls: type) -> list[str]:
+    """The names in the `__slots__` of users' subclasses of Tensor."""
+    names: list[str] = []
+    for base in cls.__mro__:
+        if base is TENSOR.cls:
+            break
+        slots = base.__dict__.get("__slots__", ())
+        names.extend([slots] if isinstance(slots, str) else slots)
+    return names
+
+
+def slots_of(t: Any) -> dict[str, Any]:
+    """What a tensor keeps in `__slots__` of users' subclasses."""
+    return {name: getattr(t, name) for name in slot_names(type(t)) if hasattr(t, name)}
+
+
+def put_slots(t: Any, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(t, name, value)
 
 
 def bare_twin(t: Any) -> Any:

@@ -12,11 +12,13 @@ from ...core.arguments import cast_value
 from ...core.base import STATE, TensorBase, wrap
 from ...core.devices import xp_of
 from ...core.host_arrays import host
+from ...core.late_bound import ON_DEMAND
 from ...core.modes import MODES
 from ...core.python_dispatch import same_always
 from ...core.rounding import half_as_single
 from ...core.rule_functions import RAW
 from ...core.transforms.batched import physical_array
+from ...core.wrappers import Nowhere
 from ..block import APIS, PROMOTE, Case, Elementwise, api, apply, helper, op, ufunc
 from ..block.checks import (
     BOOL,
@@ -259,6 +261,8 @@ helper("real_part", lambda x: x.real, real_part)
 def filled_like(x: Any, value: Any) -> Any:
     """A constant tensor; one for all entries of a batch."""
     array = x._array
+    if isinstance(array, Nowhere):  # its class makes the tensor
+        return ON_DEMAND.ones_like(x.detach()) * value
     if isinstance(array, np.ndarray):
         return same_always(wrap(np.full_like(array, value)))
     if type(array) is STATE.device_type:
