@@ -1,6 +1,8 @@
 """Corners where a plausible answer is not PyTorch's; the values were asked of PyTorch 2.13."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -661,3 +663,75 @@ def test_hooks_of_nodes_get_no_gradients_of_indices():
     s.grad_fn.register_prehook(lambda gs: seen.append([g is None for g in gs]))
     s.sum().backward()
     assert seen[-1] == [True, False, True]
+
+
+# ------------------------------------------------------------------ subclasses with slots
+
+
+class Wrapping(torch.Tensor):
+    """A tensor without memory, which hands every op to the one that it keeps in a slot."""
+
+    __slots__ = ["inner"]
+
+    def __new__(cls, inner, requires_grad=False):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls,
+            inner.size(),
+            strides=inner.stride(),
+            dtype=inner.dtype,
+            device=inner.device,
+            requires_grad=requires_grad,
+        )
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def bare(x):
+            return x.inner if isinstance(x, cls) else x
+
+        def wrapped(x):
+            return cls(x) if isinstance(x, torch.Tensor) else x
+
+        map_tree = torch.utils._pytree.tree_map
+        return map_tree(wrapped, func(*map_tree(bare, args), **map_tree(bare, kwargs or {})))
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_gradcheck_of_wrappers(fast):
+    x = Wrapping(torch.tensor([0.5, 2.0], dtype=torch.float64), requires_grad=True)
+    check = torch.autograd.gradcheck
+    assert check(lambda v: v * v.exp(), (x,), fast_mode=fast, check_forward_ad=not fast)
+    assert torch.autograd.gradgradcheck(lambda v: v * v.exp(), (x,), fast_mode=fast)
+    assert not check(lambda v: v.detach() * v, (x,), fast_mode=fast, raise_exception=False)
+    same(x.inner, [0.5, 2.0])
+
+
+class Slotted(torch.Tensor):
+    __slots__ = ["note"]
+
+
+def test_slots_of_subclasses_are_copied():
+    x = torch.ones(2).as_subclass(Slotted)
+    x.note, x.other = [1], 2
+    assert copy.copy(x).note is x.note
+    assert copy.deepcopy(x).note == [1] and copy.deepcopy(x).note is not x.note
+    found = pickle.loads(pickle.dumps(x))
+    assert (type(found), found.note, found.other) == (Slotted, [1], 2)
+    assert "note" not in found.__dict__
+
+
+def test_hooks_entered_while_unpacking_end_with_the_pass():
+    block = torch.autograd.graph.saved_tensors_hooks
+    seen = []
+
+    def unpack(t):
+        block(lambda t: seen.append(t) or t, lambda t: t).__enter__()
+        return t
+
+    x = torch.ones(2, requires_grad=True)
+    with block(lambda t: t, unpack):
+        y = x.exp().sum()
+    y.backward()
+    x.exp()
+    assert seen == []

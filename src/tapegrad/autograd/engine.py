@@ -18,7 +18,7 @@ from typing import Any
 
 from ..core.base import STATE, Node, begin_kernels, end_kernels, ndarray
 from ..core.gradient_memory import aliases, in_grad_dtype, memory_of, owned_by_sum, sum_of
-from ..core.modes import MODES, grad_set_to
+from ..core.modes import MODES, grad_set_to, set_mode
 from ..core.node import fill_in, pull_nothing, pull_recorded
 from ..errors import explain_backward
 from .anomaly_mode import guarded
@@ -85,8 +85,7 @@ class Pass:
 
     def go(self, starts: list[tuple[Node, int, Any, int]]) -> None:
         """The whole pass, from (node, output, gradient, 1 if the gradient may be taken over)."""
-        outer = MODES.run
-        MODES.run = self
+        outer, hooks, MODES.run = MODES.run, MODES.saved_hooks, self
         try:
             if self.record:  # hooks and Functions set the grad mode themselves
                 with grad_set_to(self.graph):
@@ -98,6 +97,8 @@ class Pass:
                 self.callbacks.pop(0)()
         finally:
             MODES.run = outer
+            if MODES.saved_hooks is not hooks:
+                set_mode("saved_hooks", hooks)  # an unpack hook entered a block and left it open
 
     def visit_all(self, starts: list[tuple[Node, int, Any, int]]) -> None:
         """Visit every node that the starts reach, in order."""

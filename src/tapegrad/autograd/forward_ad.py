@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..core.base import TensorBase
 from ..core.dispatch import apply
 from ..core.op import REGISTRY
+from ..core.per_thread import PerThread
 from ..core.transforms import dual
 from ..core.transforms.batched import has_batched
 from ..core.transforms.levels import STACK, Level
@@ -50,6 +51,15 @@ class UnpackedDualTensor(NamedTuple):
 
     primal: Any
     tangent: Any
+
+
+class Former(PerThread):
+    """How many calls of the vmap that PyTorch had first are going on: there, entries are duals."""
+
+    vmaps: int = 0
+
+
+FORMER = Former()
 
 
 def current() -> Level | None:
@@ -136,7 +146,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             "Setting a forward grad that itself has a forward gradient at the same level0 is not "
             "supported."
         )
-    if has_batched((tensor, tangent)):
+    if has_batched((tensor, tangent)) and not FORMER.vmaps:
         raise RuntimeError(
             "Batching rule not implemented for aten::_make_dual; the fallback path doesn't work on "
             "out= or view ops."

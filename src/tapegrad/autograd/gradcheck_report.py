@@ -13,7 +13,7 @@ from ..core.base import TensorBase
 from ..core.devices import to_host
 from ..core.strides import address
 from ..errors import evidence
-from .finite_differences import as_tuple, double_values, moved
+from .finite_differences import array_of, as_tuple, double_values, moved, values_of
 from .gradcheck import GradcheckError
 
 FAST_TEXT = (
@@ -151,7 +151,7 @@ def single_precision(finding: Finding) -> str | None:
 
 
 def same_values(a: Any, b: Any) -> bool:
-    return np.array_equal(to_host(a._array), to_host(b._array), equal_nan=True)
+    return np.array_equal(to_host(array_of(a)), to_host(array_of(b)), equal_nan=True)
 
 
 def random_function(trial: Any) -> str | None:
@@ -199,7 +199,7 @@ def kink(finding: Finding, facts: dict[str, Any]) -> str | None:
     here = double_values(trial.everything[place])[at]
     sides = []
     for delta in (-eps, eps):
-        outputs = moved(trial.call, finding.tensor._array, tuple(facts["input_index"]), delta)
+        outputs = moved(trial.call, values_of(finding.tensor), tuple(facts["input_index"]), delta)
         sides.append((double_values(outputs[place])[at] - here) / delta)
     left, right = sides
     if not (np.isfinite(left) and np.isfinite(right)):

@@ -389,8 +389,24 @@ NAMESPACES: dict[str, _OpNamespace] = {n: _OpNamespace(n) for n in ("aten", "tap
 def ops_namespace(name: str) -> _OpNamespace:
     """`torch.ops.<name>`: every name is one, whether something is defined in it or not."""
     if name not in NAMESPACES:
-        NAMESPACES[name] = _OpNamespace(name)
+        made = NAMESPACES[name] = _OpNamespace(name)
+        if name == "profiler":
+            vars(made).update(blocks_of_profiles())
     return NAMESPACES[name]
+
+
+def blocks_of_profiles() -> dict[str, Callable[..., Any]]:
+    """`torch.ops.profiler`: the two ends of a block that profiles name."""
+    from tapegrad.autograd.profiler import record_function
+
+    def enter(name: str, args: str | None = None) -> Any:
+        return record_function(name, args).__enter__()
+
+    def leave(handle: Any) -> None:
+        handle.__exit__()
+
+    enters = dict.fromkeys(("_record_function_enter", "_record_function_enter_new"), enter)
+    return {**enters, "_record_function_exit": leave}
 
 
 def forget(namespace: str, name: str) -> None:
