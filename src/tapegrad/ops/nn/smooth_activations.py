@@ -468,11 +468,11 @@ class SiluBackward(Slope):
     def fwd(xp, grad_output, input):
         grad, x = half_as_single(grad_output), half_as_single(input)
         s = logistic(xp, x)
-        return cast_value(grad * (s * (1 + x * (1 - s))), grad_output.dtype)
+        return cast_value(grad * s * (1 + x * (1 - s)), grad_output.dtype)
 
     def d_grad_output(F, grad, input):
         s = F.sigmoid(input)
-        return grad * (s * (1 + input * (1 - s)))
+        return grad * s * (1 + input * (1 - s))
 
     def d_input(F, grad, grad_output, input):
         s = F.sigmoid(input)
@@ -572,7 +572,8 @@ class SoftplusBackward(Slope):
     def fwd(xp, grad_output, input, beta, threshold):
         grad, x = half_as_single(grad_output), half_as_single(input)
         scaled = x if beta == 1 else x * beta
-        slope = pick(xp, scaled > threshold, grad, grad * logistic(xp, scaled))
+        z = xp.exp(scaled)
+        slope = pick(xp, scaled > threshold, grad, grad * z / (z + 1))
         return cast_value(slope, grad_output.dtype)
 
     def d_grad_output(F, grad, input, beta, threshold):
@@ -631,8 +632,6 @@ class LogSigmoidBackward(Slope):
     formula = "grad_output * sigmoid(-input)"
 
     def fwd(xp, grad_output, input):
-        if input.dtype.itemsize > 2:
-            return grad_output * logistic(xp, -input)
         grad, x = half_as_single(grad_output), half_as_single(input)
         below = half_as_single(cast_value(xp.exp(-xp.abs(x)), input.dtype))  # kept by PyTorch
         share = below / (1 + below)

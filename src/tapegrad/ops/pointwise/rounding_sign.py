@@ -345,10 +345,10 @@ class Hypot(Elementwise):
         return (run or apply)(Hypot, (input, other))
 
     def d_input(F, grad, input, out):
-        return grad * (input / out)
+        return grad * input / out
 
     def d_other(F, grad, other, out):
-        return grad * (other / out)
+        return grad * other / out
 
 
 # ---------------------------------------------------------------------- integers nearby

@@ -18,7 +18,7 @@ from ..special.kernels_error import erf, erf_single, erfc
 # ruff: noqa: N805
 
 LN2 = math.log(2)
-LN10 = math.log(10)
+LN10 = 2.3025850929940456  # as PyTorch has it: the double below math.log(10)
 
 
 @op
@@ -591,10 +591,9 @@ class SigmoidBackward(Elementwise):
             return cast_value(half_as_single(grad_output) * (1 - wide) * wide, output.dtype)
         slope = 1 - output
         if slope.ndim:
-            xp.multiply(slope, output, slope)
             if grad_output.shape == slope.shape:
-                return xp.multiply(grad_output, slope, slope)
-            return grad_output * slope
+                xp.multiply(grad_output, slope, slope)
+                return xp.multiply(slope, output, slope)
         return grad_output * slope * output
 
     def d_grad_output(F, grad, output):
