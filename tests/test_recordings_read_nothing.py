@@ -137,6 +137,39 @@ def test_what_is_remembered_has_read_no_value(name, guard):
                     assert guard.count("wrong") == wrong, (function, index)
 
 
+SUBSCRIPTS = {
+    "int": lambda x, i, n, m: x[1],
+    "slices": lambda x, i, n, m: x[1:, ::2],
+    "new": lambda x, i, n, m: x[None, ..., 0],
+    "rows": lambda x, i, n, m: x[i],
+    "columns": lambda x, i, n, m: x[:, i],
+    "pairs": lambda x, i, n, m: x[i, i],
+    "mask": lambda x, i, n, m: x[m],
+    "number": lambda x, i, n, m: x[n],
+    "number in a tuple": lambda x, i, n, m: x[n, :2],
+    "flag": lambda x, i, n, m: x[n > 1],
+    "list": lambda x, i, n, m: x[[0, 2]],
+    "true": lambda x, i, n, m: x[True, i],
+}
+
+
+@pytest.mark.parametrize("name", SUBSCRIPTS)
+def test_subscripts_read_no_value(name, guard):
+    """And the values of later calls are those that are read."""
+    guard.used = 0
+    rng = np.random.default_rng(0)
+    for turn in range(12):
+        x, i = rng.random((3, 4)).astype(np.float32), rng.integers(0, 3, 2)
+        n, m = np.array(turn % 3), rng.random((3, 4)) > 0.5
+        wanted = SUBSCRIPTS[name](x, i, n, m)
+        guard.used = 0
+        tensors = [table.plain(guard.moved(array)) for array in (x, i, n, m)]
+        wrong = guard.count("wrong")
+        found = SUBSCRIPTS[name](*tensors)
+        assert guard.count("wrong") == wrong
+        np.testing.assert_array_equal(found.numpy(), wanted)
+
+
 def test_reads_are_seen(guard):
     recordings, kept, wrong = [guard.count(name) for name in ("recordings", "kept", "wrong")]
     x = table.tapegrad.randn(3, 4)

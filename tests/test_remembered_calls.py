@@ -156,6 +156,9 @@ def test_what_is_remembered(fresh_process):
     x = tapegrad.randn(3, 4)
     assert remembers(lambda: tapegrad.unsqueeze(x, 1), tapegrad.unsqueeze)
     assert remembers(lambda: x.unsqueeze(dim=0), tapegrad.Tensor.unsqueeze)
+    rows = tapegrad.tensor([2, 0])
+    for index in ((slice(None), None), rows, (slice(1, None), rows), x > 0):
+        assert remembers(lambda index=index: x[index], tapegrad.Tensor.__getitem__)
     with tapegrad.no_grad():
         assert remembers(lambda: tapegrad.unsqueeze(x, 1), tapegrad.unsqueeze)
     with tapegrad.inference_mode():  # a mode is on: the Python part runs

@@ -13,11 +13,13 @@ from ..core.function_modes import WATCHED
 from ..core.late_bound import HOST_KERNELS
 from ..core.op import Op
 from ..core.thread_modes import MODES, Unrepeated
+from ..core.transforms.levels import BATCHES, TANGENTS
 from ..kernels.cpu import KERNELS
 from ..ops.block.definition import Api, apply_one
 
 LOOK_FLAG, LOOK_WHOLE = 1, 2  # what c/runtime/public_call.c looks at in an argument
 MOST_FORWARDED = 9  # positional arguments that it takes
+NO_OUTPUT: tuple[Any, ...] = (None, None, False, False)
 
 
 def fields_of(cls: Any) -> tuple[str, ...]:
@@ -32,7 +34,8 @@ def fields_of(cls: Any) -> tuple[str, ...]:
 NOTED_WRITE: Any = None
 if KERNELS is not None:
     FIELDS = fields_of(TensorBase), fields_of(Node)
-    KERNELS.know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES, *FIELDS)
+    LEVELS = BATCHES, TANGENTS
+    KERNELS.know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES, *FIELDS, LEVELS)
     NOTED_WRITE = KERNELS.Noted(write)
 
 
@@ -46,12 +49,15 @@ def with_fast_path(
     least: int = 0,
     kind: type | None = None,
     writes: bool = False,
+    output: tuple[Any, ...] = NO_OUTPUT,
 ) -> Any:
     """A public function with a fast path in C in front of its Python function, `general`.
 
     It takes calls in which `general` has nothing to do but to call `api.call`, or the op's
     function in dispatch. `failed(error, args, kwargs)` is what `general` does about errors;
-    `switches` are fields of STATE that have to be false. Without the kernels in C: `general`.
+    `switches` are fields of STATE that have to be false. `output`: the name under which writes into
+    `out=` are counted, what stores a result of another shape or dtype, whether `out` may be no
+    argument, whether its dtype is that of the result. Without the kernels in C: `general`.
     """
     if HOST_KERNELS.public_function is None:
         return general
@@ -87,6 +93,7 @@ def with_fast_path(
         least=least,
         remembers=not api.name.endswith("_"),
         noted_run=NOTED_WRITE if writes and alone is None else None,
+        output=output,
     )
 
 
@@ -114,4 +121,5 @@ def with_memory(method: Any) -> Any:
         least=1,
         remembers=True,
         noted_run=None,
+        output=NO_OUTPUT,
     )

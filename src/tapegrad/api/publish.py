@@ -32,10 +32,10 @@ from ..ops import ON_DEMAND, files_of, load
 from ..ops.block.checks import invalid_call
 from ..ops.block.definition import APIS, UNPUBLISHED, Api, apply_one
 from ..ops.block.lazy_names import NAMES
-from ..ops.block.out_argument import write_outputs
+from ..ops.block.out_argument import flatten, store_all, write_outputs
 from ..ops.block.public import public
 from . import removed_names
-from .fast_path import with_fast_path, with_memory
+from .fast_path import NO_OUTPUT, with_fast_path, with_memory
 from .old_forms import todays_form
 from .refusals import ANY_NUMBER, explain, no_tensor, positional_limit, refuse_kinds, wrong_kinds
 
@@ -195,11 +195,16 @@ def make_function(api: Api) -> Callable[..., Any]:
             del raised
         return answered(api, public, reason, args, kwargs, False)
 
+    def stored(out: Any, result: Any, args: tuple[Any, ...]) -> Any:
+        sources = [t._array for t in flatten(args)] if api.out_apart else ()
+        return store_all(api.spoken, out, result, api, sources)
+
     named(function, api.name, api.doc, "tapegrad", call)
     public = function
     if not likes:
         switches = ("casting",) * casts + ("modes_on", "elsewhere") * places
-        public = with_fast_path(api, function, failed, flags, most, switches)
+        output = NO_OUTPUT if own_out else (api.spoken, stored, api.out_apart, api.out_decides)
+        public = with_fast_path(api, function, failed, flags, most, switches, output=output)
     return public
 
 
@@ -507,6 +512,7 @@ def publish(namespace: dict[str, Any], cls: type) -> None:
             setattr(cls, last, loading_method(last))
     for operator, name in AUGMENTED.items():
         setattr(cls, operator, augmented(getattr(cls, name)))
+    cls.__getitem__ = with_memory(cls.__getitem__)
     OPS.fill({name: api.call for name, api in APIS.items()})
 
 

@@ -32,7 +32,7 @@ from ..core.op import REGISTRY, Op, Rule
 from ..core.python_dispatch import asked_about, is_asked
 from ..core.record import FLOATS, lay_out, save_outputs
 from ..core.rounding import before_rounding_to
-from ..core.strides import address, is_dense, memory, overlaps_itself, shares_itself
+from ..core.strides import address, is_dense, meet, memory, overlaps_itself, shares_itself
 from ..core.transforms import batched, dual
 from ..core.transforms.levels import BATCHES, TANGENTS
 from ..core.warned import warn
@@ -49,7 +49,7 @@ def write(
     target = tensors[0]
     if len(tensors) == 2 and type(tensors[1]) is int and not -LARGE <= tensors[1] < LARGE:
         dtypes.scalar_dtype(tensors[1])  # refuses what no integer dtype holds
-    if not (STATE.modes_on or BATCHES or TANGENTS or watch):
+    if not (STATE.modes_on or BATCHES or TANGENTS or (watch and any_special(watch))):
         if write_plain(op, target, tensors, attrs, True):
             return target
     if not isinstance(target, TensorBase):
@@ -72,7 +72,7 @@ def write(
         return dispatched.write(op, tensors, attrs, watch)
     if special == INTERPRETED and dispatched.has_sparse(*tensors):
         return ON_DEMAND.write_sparse(op, tensors, attrs)
-    if STATE.modes_on and not watch:
+    if STATE.modes_on and not (watch and any_special(watch)):
         if write_plain(op, target, tensors, attrs, MODES.records):
             return target
     return write_values(op, tensors, attrs, watch)
@@ -480,7 +480,7 @@ def check_overlap(destination: Any, sources: Any, name: str = "") -> None:
         )
     for x in sources:
         if x is not destination and type(x) is type(destination):
-            if not matches(x, destination) and meets(x, destination) and not lazy_conj.has(x):
+            if meets(x, destination) and not matches(x, destination) and not lazy_conj.has(x):
                 raise shared_memory()
 
 
@@ -507,6 +507,8 @@ def meets(x: Any, destination: Any) -> bool:
     """Whether two dense arrays overlap in memory."""
     if x is destination:
         return True
+    if type(x) is ndarray and not meet(x, destination):
+        return False
     if x.base is None and destination.base is None or not x.size or not destination.size:
         if type(x) is not STATE.device_type or memory(x) is not memory(destination):
             return False

@@ -47,7 +47,7 @@ from .record import (
     without_counter,
 )
 from .rounding import before_rounding_to, half_as_single, rounded_to
-from .strides import overlaps_itself
+from .strides import meet, overlaps_itself
 
 NUMBERS: Final = (int, float, complex, np.generic)
 REALS: Final = "fV"  # NumPy kinds of real floats (bfloat16 is a void kind)
@@ -405,7 +405,8 @@ def write_plain(
     if type(x) is not ndarray or (dtype is not F32 and dtype is not F64):
         return False
     into = getattr(op.kernel, "into", None) if op.native else None
-    if into is None and (op.into is None or tensors[0] is not t):
+    stores = into is None and (op.into is None or tensors[0] is not t)
+    if stores and (not op.elementwise or op.guard is not None or attrs):
         return False
     if not is_written_plainly(t, records):
         return False
@@ -422,9 +423,7 @@ def write_plain(
             if (records and other._wants_grad) or is_stale(other):
                 return False
             # What shares memory may have to be refused, or to be read before it is written.
-            if (x.base is not None or y.base is not None) and np.may_share_memory(x, y):
-                return False
-            if x is y:
+            if meets(x, y):
                 return False
             arrays.append(y)
         elif type(other) is float or type(other) is int:
@@ -433,6 +432,9 @@ def write_plain(
             return False
     if into is not None:
         if not into(x, *arrays, *attrs):
+            return False
+    elif stores:
+        if not store_plain(op, x, arrays):
             return False
     elif op.apart:
         if not is_apart(x, [*arrays[1:], *attrs]) or (not x.flags.forc and overlaps_itself(x)):
@@ -444,6 +446,26 @@ def write_plain(
         cell_of(t).bump(name)
     else:
         count_write(t, op.name + "_")
+    return True
+
+
+def store_plain(op: Op, x: Any, arrays: list[Any]) -> bool:
+    """Copy what an elementwise kernel makes of arrays of one shape and dtype into `x`, such as the
+    ones and zeros of a comparison; False where it is not as simple as that."""
+    for y in arrays:
+        if type(y) is ndarray:
+            if y.dtype is not x.dtype or y.shape != x.shape:
+                return False
+        elif type(y) is not float:
+            return False
+    if not x.flags.forc and overlaps_itself(x):
+        return False
+    out = quiet(op.kernel, *arrays)
+    if type(out) is not ndarray or out.shape != x.shape:
+        return False
+    if out.dtype is not x.dtype and out.dtype.kind != "b":
+        return False
+    x[...] = out
     return True
 
 
@@ -479,18 +501,23 @@ def is_plain_source(value: Any, target: Any, apart: bool) -> bool:
         return False
     if x is target or (x.base is None and target.base is None):
         return True
-    return type(x) is ndarray and not np.may_share_memory(x, target)
+    return type(x) is ndarray and not meet(x, target)
 
 
-def is_apart(x: Any, values: list[Any]) -> bool:
+def is_apart(x: Any, values: Any) -> bool:
     """Whether no array among the sources and attributes can have memory in common with an array."""
     for value in values:
-        if type(value) is tuple and holds_array(value):
-            return False
-        if type(value) is ndarray:
-            if value is x or x.base is not None or value.base is not None:
+        if type(value) is tuple:
+            if not is_apart(x, value):
                 return False
+        elif type(value) is ndarray and meets(x, value):
+            return False
     return True
+
+
+def meets(x: Any, y: Any) -> bool:
+    """Whether two arrays may have memory in common."""
+    return x is y or ((x.base is not None or y.base is not None) and meet(x, y))
 
 
 def overwrite_plain(t: Any, value: Any, name: str) -> bool:

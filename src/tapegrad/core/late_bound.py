@@ -117,6 +117,7 @@ class HostKernels:
     alike: Any = None  # (array, array): as base.alike, of NumPy's arrays
     is_fresh: Any = None  # (array, array): the first is no view, writable, of the other's dtype
     lies_as: Any = None  # (array, array): both in C order with the same strides, the first writable
+    meet: Any = None  # (array, array): whether one begins before the other ends
     strided: Any = None  # (array, shape, strides, offset): a view; None: not for it
     has_tape: Any = None  # (): whether kernels are being recorded for a replay
     elementwise_along: Any = None  # kernels/cpu/directions.py: (op, place, args, first, second)

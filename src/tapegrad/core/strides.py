@@ -246,6 +246,14 @@ def shares_itself(array: Any) -> bool:
     )
 
 
+def meet(x: Any, y: Any) -> bool:
+    """Whether one of two arrays of NumPy's begins in memory before the other ends, both ways."""
+    if HOST_KERNELS.meet is not None:
+        found: bool = HOST_KERNELS.meet(x, y)
+        return found
+    return np.may_share_memory(x, y)
+
+
 def overlaps_itself(array: Any) -> bool:
     """Whether elements share memory as overlapping windows do (`unfold`, `as_strided`)."""
     reach = 0  # how far apart the elements of the faster dimensions are

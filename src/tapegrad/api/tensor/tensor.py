@@ -616,11 +616,13 @@ class Tensor(Operators):
         >>> arange(5)[2:].storage_offset()
         2
         """
-        Unrepeated.count += 1  # no signature has it
         if STATE.modes_on:
             self = python_dispatch.asked_about(self, "place")
         if self._special and batched.is_batched(self):
             return batched.batch_of(self).physical.storage_offset()  # type: ignore[no-any-return]
+        if self._view_of is None and type(self._array) is np.ndarray and self._array.base is None:
+            return 0
+        Unrepeated.count += 1  # no signature has it
         base = owner(self._array)
         if self._view_of is not None:
             whole = owner(self._view_of.base._array)

@@ -118,6 +118,7 @@ if KERNELS is not None:
     HOST_KERNELS.alike = KERNELS.alike
     HOST_KERNELS.is_fresh = KERNELS.is_fresh
     HOST_KERNELS.lies_as = KERNELS.lies_as
+    HOST_KERNELS.meet = KERNELS.meet
     HOST_KERNELS.strided = KERNELS.strided
     HOST_KERNELS.has_tape = KERNELS.has_tape
     HOST_KERNELS.elementwise_along = elementwise_along()

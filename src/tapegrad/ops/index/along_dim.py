@@ -11,6 +11,7 @@ from ...core.arguments import number_as_array, wrap_dim
 from ...core.base import TensorBase
 from ...core.dispatch import number_as
 from ...core.transforms.batched import known_values, left_to_device
+from ...kernels.cpu import KERNELS
 from ..block import WIDEST, Autocast, Case, Linear, api, apply, looks_at_values, op
 from ..block.batching import lift, padded
 from ..block.checks import OUT_EXACT, OUT_SAME_TYPE, refuse_overflow
@@ -397,9 +398,13 @@ def index_fill(input: Any, dim: int, index: Any, value: Any, *, run: Any = apply
 
 @looks_at_values
 def check_fill_index(index: Any, dim: int, size: int) -> None:
+    if left_to_device(index, -size, size):
+        return
     x = known_values(index)
+    if KERNELS is not None and KERNELS.all_below(x, size):
+        return
     wrong = x[(x < -size) | (x >= size)]
-    if not left_to_device(index, -size, size) and wrong.size:
+    if wrong.size:
         raise IndexError(
             f"index {int(wrong.flat[0])} is out of bounds for dimension {dim} with size {size}"
         )

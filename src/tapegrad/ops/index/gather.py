@@ -19,6 +19,7 @@ from ...core.python_dispatch import same_always
 from ...core.rule_functions import RECORDED
 from ...core.transforms.batched import left_to_device, physical_array
 from ...core.warned import warn
+from ...kernels.cpu import KERNELS
 from ...kernels.cpu.backend import HOST
 from ..block import WIDEST, Autocast, Block, Case, api, apply, helper, noted, op
 from ..block.checks import OUT_EXACT, not_implemented
@@ -98,6 +99,8 @@ def first_outside(index: Any, size: int) -> int | None:
     if left_to_device(index, 0, size):
         return None
     x = physical_array(index)
+    if KERNELS is not None and KERNELS.all_below(x, size):
+        return None
     # Negative indices are large ones when read as unsigned: one look finds both.
     if not x.size or np.maximum.reduce(x.view(f"u{x.itemsize}"), None) < size:
         return None

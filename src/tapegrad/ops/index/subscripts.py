@@ -22,11 +22,13 @@ from ...core.op import REGISTRY
 from ...core.python_dispatch import ACTIVE, same_always
 from ...core.rounding import rounded_to
 from ...core.strides import shares_itself
+from ...core.thread_modes import Unrepeated
 from ...core.transforms.batched import has_batched, is_batched, physical_array
 from ...core.transforms.levels import BATCHES
 from ...core.warned import warn
 from ...errors import no_tensor_in_list
 from ..block import apply
+from ..block import noted as step
 from ..creation.arrays import infer, shape_of, to_array
 from . import batched_subscripts
 
@@ -52,16 +54,24 @@ def get(t: Any, index: Any) -> Any:
     if kind is slice:
         return slice_at(t, 0, index)
     if is_plain_index(index) and t._array.ndim:
-        return index_with(t, {0: index._array}, (index,))  # nothing to walk over
+        return at_tensors(t, (0,), index)  # nothing to walk over
     if kind is tuple and index and len(index) <= t._array.ndim and all(map(is_plain_index, index)):
-        return index_with(t, {dim: i._array for dim, i in enumerate(index)}, index)
+        return at_tensors(t, tuple(range(len(index))), *index)
     items = parts_of(index)
     view, noted, watched = walk(t, items)
     if not noted:
         if view is not t:
             return view
         return apply(REGISTRY["alias"], (t,))
+    if [id(i._array) for i in watched] == [id(array) for array in noted.values()]:
+        return at_tensors(view, tuple(noted), *watched)
     return index_with(view, noted, watched)
+
+
+@step
+def at_tensors(t: Any, dims: tuple[int, ...], *index: Any) -> Any:
+    """`t` at index tensors, each at its dimension."""
+    return index_with(t, {dim: i._array for dim, i in zip(dims, index, strict=True)}, index)
 
 
 def is_plain_index(item: Any) -> bool:
@@ -234,6 +244,7 @@ def walk(t: Any, items: tuple[Any, ...]) -> tuple[Any, dict[int, Any], tuple[Any
             array = item._array
             watched.append(item)
             if array.ndim == 0 and array.dtype.kind in "iub" and not is_batched(item):
+                Unrepeated.count += 1  # its value is read
                 if array.dtype.kind == "b" or array.dtype == U8:
                     t = apply(REGISTRY["unsqueeze"], (t,), (dim,))
                     noted[dim] = np.zeros(1 if array else 0, np.int64)

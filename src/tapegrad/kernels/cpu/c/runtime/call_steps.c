@@ -12,13 +12,11 @@
    are read, places in memory, a warning, a change of something else. A check of elements is a step
    of its own where it is `noted`: it has to give the answer that it gave. */
 
-#include "module.h"
+#include "calls.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BYTES ((int)sizeof(((tg_signature *)0)->bytes) - 8)
-#define MOST_INPUTS ((int)(sizeof(((tg_signature *)0)->input) / sizeof(PyObject *)))
 #define MOST_STEPS 12
 #define MOST_SOURCES 16 /* of a step, and of what is returned */
 #define WAYS 2
@@ -60,206 +58,6 @@ struct tg_known_calls {
     place places[PLACES];
 };
 
-/* ------------------------------------------------------------------ signatures */
-
-static PyObject *state, *unrepeated, *dtype_type, *dtypes, *default_name, *modes, *records_name;
-static PyTypeObject *tensor_type, *op_type;
-static PyObject *tensor_fields, *node_fields; /* tuples of names */
-
-/* An attribute that compiled classes have as a getter in C. */
-typedef struct {
-    const char *name;
-    PyObject *word;
-    PyTypeObject *type;
-    getter get;
-    void *closure;
-} field;
-
-static field on_field = {.name = "modes_on"}, unrecorded_field = {.name = "only_unrecorded"},
-             elsewhere_field = {.name = "elsewhere"},
-             array_field = {.name = "_array"}, special_field = {.name = "_special"},
-             wants_field = {.name = "_wants_grad"}, view_field = {.name = "_view_of"};
-
-static void find_getter(field *f, PyTypeObject *type) {
-    f->word = PyUnicode_InternFromString(f->name);
-    f->type = type;
-    PyObject *found = PyObject_GetAttr((PyObject *)type, f->word);
-    if (found && Py_IS_TYPE(found, &PyGetSetDescr_Type)) {
-        const PyGetSetDef *given = ((PyGetSetDescrObject *)found)->d_getset;
-        f->get = given->get;
-        f->closure = given->closure;
-    }
-    PyErr_Clear();
-    Py_XDECREF(found);
-}
-
-static PyObject *read_field(const field *f, PyObject *owner) {
-    return f->get ? f->get(owner, f->closure) : PyObject_GetAttr(owner, f->word);
-}
-
-/* Whether a field is false, None or 0. */
-static int is_off(const field *f, PyObject *owner) {
-    PyObject *value = read_field(f, owner);
-    if (!value) {
-        PyErr_Clear();
-        return 0;
-    }
-    const int on = value == Py_False || value == Py_None ? 0 : PyObject_IsTrue(value);
-    Py_DECREF(value);
-    return on == 0;
-}
-
-/* Whether two fields are one number. */
-static int are_equal(const field *f, const field *g, PyObject *owner) {
-    PyObject *x = read_field(f, owner), *y = read_field(g, owner);
-    const int found = x && y ? PyObject_RichCompareBool(x, y, Py_EQ) : 0;
-    Py_XDECREF(x);
-    Py_XDECREF(y);
-    if (!x || !y || found < 0)
-        PyErr_Clear();
-    return found == 1;
-}
-
-static int add(tg_signature *s, const void *bytes, size_t count) {
-    if (s->length + count > MOST_BYTES)
-        return 0;
-    if (count) /* a 0-d array has no dimensions to point to */
-        memcpy(s->bytes + s->length, bytes, count);
-    s->length += (int)count;
-    return 1;
-}
-
-static int add_word(tg_signature *s, char tag, uint64_t word) {
-    return add(s, &tag, 1) && add(s, &word, 8);
-}
-
-static int add_layout(tg_signature *s, PyArrayObject *x) {
-    const int dims = PyArray_NDIM(x);
-    const int type = PyArray_TYPE(x) * 2 + (PyArray_BASE(x) != NULL);
-    const int head[4] = {dims, type, PyArray_FLAGS(x), (int)PyArray_ITEMSIZE(x)};
-    return PyArray_ISBEHAVED_RO(x) && add(s, head, sizeof head) &&
-           add(s, PyArray_DIMS(x), sizeof(npy_intp) * dims) &&
-           add(s, PyArray_STRIDES(x), sizeof(npy_intp) * dims);
-}
-
-static int add_tensor(tg_signature *s, PyObject *t) {
-    for (int i = 0; i < s->inputs; i++)
-        if (s->input[i] == t)
-            return add_word(s, 'A', (uint64_t)i);
-    if (s->inputs == MOST_INPUTS || !is_off(&special_field, t))
-        return 0;
-    PyObject *array = read_field(&array_field, t);
-    int is_one = 0;
-    if (!array) {
-        PyErr_Clear();
-    } else if (PyArray_CheckExact(array)) {
-        const int history = is_off(&wants_field, t) + 2 * is_off(&view_field, t);
-        is_one = add_word(s, 'T', (uint64_t)(uintptr_t)Py_TYPE(t)) &&
-                 add_layout(s, (PyArrayObject *)array) && add_word(s, 'g', (uint64_t)history);
-    }
-    Py_XDECREF(array);
-    if (is_one)
-        s->input[s->inputs++] = t;
-    return is_one;
-}
-
-static int add_value(tg_signature *s, PyObject *value, int depth) {
-    if (value == Py_None || value == Py_True || value == Py_False || value == Py_Ellipsis)
-        return add_word(s, 'o', (uint64_t)(uintptr_t)value);
-    PyTypeObject *type = Py_TYPE(value);
-    if (type == &PyLong_Type) {
-        int overflow;
-        const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-        return !overflow && add_word(s, 'i', (uint64_t)number);
-    }
-    if (type == &PyFloat_Type) {
-        uint64_t bits;
-        const double number = PyFloat_AS_DOUBLE(value);
-        memcpy(&bits, &number, 8);
-        return add_word(s, 'f', bits);
-    }
-    if (type == &PyUnicode_Type) {
-        Py_ssize_t count;
-        const char *text = PyUnicode_AsUTF8AndSize(value, &count);
-        if (!text)
-            PyErr_Clear();
-        return text && add_word(s, 's', (uint64_t)count) && add(s, text, (size_t)count);
-    }
-    if (PyObject_TypeCheck(value, tensor_type))
-        return add_tensor(s, value);
-    if (PyTuple_Check(value) || type == &PyList_Type) {
-        const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
-        if (depth == 2 || !add_word(s, '(', (uint64_t)(uintptr_t)type) ||
-            !add_word(s, 'c', (uint64_t)count))
-            return 0;
-        for (Py_ssize_t i = 0; i < count; i++)
-            if (!add_value(s, PySequence_Fast_GET_ITEM(value, i), depth + 1))
-                return 0;
-        return 1;
-    }
-    if (type == &PySlice_Type) {
-        const PySliceObject *slice = (const PySliceObject *)value;
-        return depth < 3 && add_word(s, ':', 0) && add_value(s, slice->start, 3) &&
-               add_value(s, slice->stop, 3) && add_value(s, slice->step, 3);
-    }
-    return (PyObject *)type == dtype_type && add_word(s, 'd', (uint64_t)(uintptr_t)value);
-}
-
-static void finish(tg_signature *s) {
-    uint64_t hash = (uint64_t)s->length;
-    while (s->length % 8)
-        s->bytes[s->length++] = 0;
-    for (int i = 0; i < s->length; i += 8) {
-        uint64_t word;
-        memcpy(&word, s->bytes + i, 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    s->hash = hash;
-}
-
-/* The signature of what is computed from the layout of an array and from attributes. */
-int tg_sign_layout(tg_signature *s, PyObject *const *args, Py_ssize_t count) {
-    s->length = s->inputs = 0;
-    if (!state || !count || !PyArray_CheckExact(args[0]) || !add_layout(s, (PyArrayObject *)args[0]))
-        return 0;
-    for (Py_ssize_t i = 1; i < count; i++)
-        if (!add_value(s, args[i], 0))
-            return 0;
-    finish(s);
-    return s->inputs == 0;
-}
-
-/* The signature of a call; 0: it has none, or modes are on. */
-int tg_sign(tg_signature *s, PyObject *const *args, Py_ssize_t count, PyObject *kwnames) {
-    s->length = s->inputs = 0;
-    if (!state || !is_off(&elsewhere_field, state))
-        return 0;
-    if (!is_off(&on_field, state)) { /* no_grad, and nothing else, in some threads */
-        if (!are_equal(&on_field, &unrecorded_field, state))
-            return 0;
-        PyObject *records = PyObject_GetAttr(modes, records_name);
-        const int is_added = records && add_word(s, 'r', (uint64_t)(uintptr_t)records);
-        Py_XDECREF(records);
-        if (!is_added) {
-            PyErr_Clear();
-            return 0;
-        }
-    }
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (!add_value(s, args[i], 0))
-            return 0;
-    const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    for (Py_ssize_t i = 0; i < named; i++)
-        if (!add_value(s, PyTuple_GET_ITEM(kwnames, i), 0) || !add_value(s, args[count + i], 0))
-            return 0;
-    PyObject *set = PyDict_GetItemWithError(dtypes, default_name);
-    if (!set || !add_word(s, 'd', (uint64_t)(uintptr_t)set))
-        return 0;
-    finish(s);
-    return 1;
-}
-
 /* ------------------------------------------------------------------ recording */
 
 typedef struct {
@@ -289,7 +87,7 @@ static int is_recording(void) {
 /* How many writes into the memory of a tensor were counted. */
 static long writes_into(PyObject *t) {
     long found = 0;
-    PyObject *cell = PyObject_TypeCheck(t, tensor_type) ? PyObject_GetAttrString(t, "_cell") : NULL;
+    PyObject *cell = PyObject_TypeCheck(t, tg_tensor_type) ? PyObject_GetAttrString(t, "_cell") : NULL;
     PyObject *count = cell && cell != Py_None ? PyObject_GetAttrString(cell, "n") : NULL;
     if (count)
         found = PyLong_AsLong(count);
@@ -308,11 +106,11 @@ static long writes_into_result(PyObject *result) {
 
 /* Append the fields of a tensor and of its node; those that are not set are None. */
 static int mark(PyObject *list, PyObject *t) {
-    if (!PyObject_TypeCheck(t, tensor_type))
+    if (!PyObject_TypeCheck(t, tg_tensor_type))
         return 1;
     PyObject *node = NULL;
     for (int turn = 0; turn < 2; turn++) {
-        PyObject *names = turn ? node_fields : tensor_fields;
+        PyObject *names = turn ? tg_node_fields : tg_tensor_fields;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names) && (!turn || node); i++) {
             PyObject *value = PyObject_GetAttr(turn ? node : t, PyTuple_GET_ITEM(names, i));
             PyErr_Clear();
@@ -378,7 +176,7 @@ PyObject *tg_watch_recordings(PyObject *self, PyObject *address) {
 
 /* How often something happened that the ops do not say: core/thread_modes.py. */
 static long events(void) {
-    PyObject *count = PyObject_GetAttrString(unrepeated, "count");
+    PyObject *count = PyObject_GetAttrString(tg_unrepeated, "count");
     const long found = count ? PyLong_AsLong(count) : -1;
     Py_XDECREF(count);
     PyErr_Clear();
@@ -389,8 +187,8 @@ static long events(void) {
 static int is_constant(PyObject *value) {
     if (value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||
         PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) || PyComplex_CheckExact(value) ||
-        value == Py_Ellipsis || (PyObject *)Py_TYPE(value) == dtype_type ||
-        PyArray_DescrCheck(value) || PyType_Check(value) || Py_TYPE(value) == op_type)
+        value == Py_Ellipsis || (PyObject *)Py_TYPE(value) == tg_dtype_type ||
+        PyArray_DescrCheck(value) || PyArray_IsScalar(value, Generic) || PyType_Check(value) || Py_TYPE(value) == tg_op_type)
         return 1;
     if (!PyTuple_CheckExact(value))
         return 0;
@@ -760,37 +558,6 @@ void tg_release_known(tg_known_calls *known) {
         release_route(known->places[i].route);
     }
     free(known);
-}
-
-/* know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES, fields, fields of nodes): what
-   signatures are read from, and what no Python part may change. */
-PyObject *tg_know_calls(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    (void)self;
-    if (count != 8 || !PyType_Check(args[1]) || !PyType_Check(args[4]) || !PyModule_Check(args[2]) ||
-        !PyTuple_Check(args[6]) || !PyTuple_Check(args[7]))
-        return PyErr_Format(PyExc_TypeError, "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, "
-                                             "MODES, fields, fields of nodes)");
-    dtype_type = PyObject_GetAttrString(args[2], "dtype");
-    default_name = PyUnicode_InternFromString("_default");
-    if (!dtype_type || !default_name)
-        return NULL;
-    dtypes = Py_NewRef(PyModule_GetDict(args[2]));
-    state = Py_NewRef(args[0]);
-    tensor_type = (PyTypeObject *)Py_NewRef(args[1]);
-    unrepeated = Py_NewRef(args[3]);
-    op_type = (PyTypeObject *)Py_NewRef(args[4]);
-    modes = Py_NewRef(args[5]);
-    tensor_fields = Py_NewRef(args[6]);
-    node_fields = Py_NewRef(args[7]);
-    records_name = PyUnicode_InternFromString("records");
-    find_getter(&unrecorded_field, Py_TYPE(args[0]));
-    find_getter(&on_field, Py_TYPE(state));
-    find_getter(&elsewhere_field, Py_TYPE(state));
-    find_getter(&array_field, tensor_type);
-    find_getter(&special_field, tensor_type);
-    find_getter(&wants_field, tensor_type);
-    find_getter(&view_field, tensor_type);
-    Py_RETURN_NONE;
 }
 
 /* ------------------------------------------------------------------ Noted */

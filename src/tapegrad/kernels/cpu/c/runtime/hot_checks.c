@@ -51,6 +51,33 @@ PyObject *tg_alike(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     return PyLong_FromLong(same ? 1 : 2);
 }
 
+/* Where the elements of an array begin and end; 0: it has none. */
+static int find_extent(PyArrayObject *x, const char **low, const char **high) {
+    *low = *high = PyArray_BYTES(x);
+    for (int d = 0; d < PyArray_NDIM(x); d++) {
+        const npy_intp n = PyArray_DIM(x, d), reach = (n - 1) * PyArray_STRIDE(x, d);
+        if (!n)
+            return 0;
+        *(reach < 0 ? low : high) += reach;
+    }
+    *high += PyArray_ITEMSIZE(x);
+    return 1;
+}
+
+/* Whether each of two arrays begins in memory before the other ends. */
+int tg_meets(PyArrayObject *x, PyArrayObject *y) {
+    const char *low, *high, *other_low, *other_high;
+    return find_extent(x, &low, &high) && find_extent(y, &other_low, &other_high) &&
+           low < other_high && other_low < high;
+}
+
+PyObject *tg_meet(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 2 || !PyArray_Check(args[0]) || !PyArray_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "meet(array, array)");
+    return PyBool_FromLong(tg_meets((PyArrayObject *)args[0], (PyArrayObject *)args[1]));
+}
+
 /* Whether all elements are finite, by their exponents. */
 #define ALL_FINITE(name, type, mask)                                                               \
     typedef type name##_bits __attribute__((may_alias));                                           \

@@ -20,6 +20,8 @@ static PyMethodDef functions[] = {
     {"set_threads", set_threads, METH_O, "set that number"},
     {"alike", (PyCFunction)(void (*)(void))tg_alike, METH_FASTCALL,
      "alike(x, y): 1 for arrays of float32, or float64, of one shape; 2: of two; 0: others"},
+    {"meet", (PyCFunction)(void (*)(void))tg_meet, METH_FASTCALL,
+     "meet(x, y): whether each begins in memory before the other ends"},
     {"all_finite", tg_all_finite, METH_O,
      "all_finite(x): of float32 or float64 in one piece; None of other arrays"},
     {"is_fresh", (PyCFunction)(void (*)(void))tg_is_fresh, METH_FASTCALL,
@@ -91,7 +93,7 @@ static PyMethodDef functions[] = {
     {"sum_after", tg_sum_after, METH_VARARGS,
      "sum_after(machine, sum, is_kept): a tape that adds up what the vector machine makes, or None"},
     {"know_calls", (PyCFunction)(void (*)(void))tg_know_calls, METH_FASTCALL,
-     "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES, fields, fields of nodes): what "
+     "know_calls(STATE, TensorBase, dtypes, Unrepeated, Op, MODES, fields, fields of nodes, levels): what "
      "signatures of calls are read from"},
     {"watch_recordings", tg_watch_recordings, METH_O,
      "watch_recordings(address of a function of an int): told where Python parts and steps run"},

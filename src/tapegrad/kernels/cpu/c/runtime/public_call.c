@@ -8,11 +8,12 @@
 
    To programs it is the Python function: its attributes are those of `general`, `__class__` too. */
 
-#include "module.h"
+#include "calls.h"
 
 #define MOST 12 /* arguments of a call that is forwarded from here, with those that are added */
 
-#define GIVES_UP 2000 /* calls in a row that were no remembered ones: none will be */
+#define GIVES_UP 2000 /* calls in a row that were no remembered ones: none will be for a while */
+#define RESTS 100000  /* calls until it is tried again */
 
 /* The check that an argument needs: nothing, that it is a flag, or a whole number. */
 enum { PLAIN = 0, FLAG = 1, WHOLE = 2, NOT_HERE = 3 };
@@ -29,15 +30,20 @@ typedef struct {
     PyObject *kind;      /* the class of the first argument; NULL: any */
     PyObject *names;     /* keyword -> what to look at; those that are missing are not for here */
     PyObject *positions; /* bytes: likewise by position */
+    PyObject *out_name;  /* under which writes into `out=` are counted; NULL: `call` knows `out` */
+    PyObject *store;     /* (out, result, arguments): of another shape or dtype */
     PyObject *weak;
     int in_tuple; /* the arguments are passed as one tuple */
+    int out_apart;   /* `out` may share no memory with the arguments */
+    int out_decides; /* its dtype is that of the result */
     int least;    /* how many arguments there must be by position */
     int remembers; /* calls are remembered: call_steps.c */
-    int misses;    /* calls since one was */
+    int misses;    /* calls since one was; below 0: how long it rests */
     tg_known_calls *known;
 } public_function;
 
-static PyObject *run_name, *reduce_name, *reduce_ex_name, *name_name, *general_name;
+static PyObject *run_name, *reduce_name, *reduce_ex_name, *name_name, *general_name, *out_word,
+    *dtype_word;
 
 static int passes(int look, PyObject *value) {
     if (look == PLAIN)
@@ -159,20 +165,82 @@ static PyObject *explain(const public_function *f, PyObject *const *args, Py_ssi
     return result;
 }
 
+static PyObject *called(PyObject *self, PyObject *const *args, size_t flags, PyObject *kwnames);
+
+/* The keywords without that at place `at`, and with `dtype` if the result gets that of `out`. */
+static PyObject *other_names(const public_function *f, PyObject *kwnames, Py_ssize_t at) {
+    const Py_ssize_t named = PyTuple_GET_SIZE(kwnames);
+    PyObject *names = PyTuple_New(named - 1 + f->out_decides);
+    for (Py_ssize_t i = 0; names && i < named - 1; i++)
+        PyTuple_SET_ITEM(names, i, Py_NewRef(PyTuple_GET_ITEM(kwnames, i < at ? i : i + 1)));
+    if (names && f->out_decides)
+        PyTuple_SET_ITEM(names, named - 1, Py_NewRef(dtype_word));
+    return names;
+}
+
+static int has_name(PyObject *kwnames, PyObject *name) {
+    return PySequence_Contains(kwnames, name) == 1;
+}
+
+/* A call with `out=` at place `at` of the keywords: without it, and its result is stored. */
+static PyObject *called_with_output(public_function *f, PyObject *const *args, Py_ssize_t count,
+                                    PyObject *kwnames, Py_ssize_t at) {
+    PyObject *given[MOST + 1], *out = args[count + at], *names = NULL, *dtype = NULL, *made = NULL;
+    const Py_ssize_t total = count + PyTuple_GET_SIZE(kwnames) - 1;
+    int is_short = !PyList_GET_SIZE(f->watched) && total <= MOST && tg_is_tensor(out) &&
+                   !(f->out_decides && has_name(kwnames, dtype_word));
+    for (Py_ssize_t i = 0; is_short && i < total; i++)
+        given[i] = args[i < count + at ? i : i + 1];
+    if (!is_short || !tg_takes_output(out, given, total, f->out_apart))
+        return PyObject_Vectorcall(f->general, args, (size_t)count, kwnames);
+    if (f->out_decides && !(given[total] = dtype = PyObject_GetAttr(out, dtype_word)))
+        return NULL;
+    if ((total > count || dtype) && !(names = other_names(f, kwnames, at))) {
+        Py_XDECREF(dtype);
+        return NULL;
+    }
+    PyObject *result = called((PyObject *)f, given, (size_t)count, names);
+    Py_XDECREF(names);
+    Py_XDECREF(dtype);
+    if (!result && PyErr_ExceptionMatches(PyExc_Exception)) { /* it has words of its own */
+        PyErr_Clear();
+        return PyObject_Vectorcall(f->general, args, (size_t)count, kwnames);
+    }
+    const int stored = result ? tg_store_output(out, result, f->out_name) : -1;
+    if (stored > 0)
+        made = Py_NewRef(out);
+    PyObject *sources = stored == 0 ? PyTuple_New(total) : NULL;
+    for (Py_ssize_t i = 0; sources && i < total; i++)
+        PyTuple_SET_ITEM(sources, i, Py_NewRef(given[i]));
+    if (sources) {
+        PyObject *const all[] = {out, result, sources};
+        made = PyObject_Vectorcall(f->store, all, 3, NULL);
+        Py_DECREF(sources);
+    }
+    Py_XDECREF(result);
+    return made;
+}
+
 static PyObject *called(PyObject *self, PyObject *const *args, size_t flags, PyObject *kwnames) {
     public_function *f = (public_function *)self;
     const Py_ssize_t count = PyVectorcall_NARGS(flags);
     const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    for (Py_ssize_t i = 0; f->out_name && i < named; i++)
+        if (PyTuple_GET_ITEM(kwnames, i) == out_word && args[count + i] != Py_None)
+            return called_with_output(f, args, count, kwnames, i);
     tg_signature signature;
     int records = 0;
-    if (f->remembers && !PyList_GET_SIZE(f->watched) && tg_sign(&signature, args, count, kwnames)) {
+    if (f->remembers && f->misses >= 0 && !PyList_GET_SIZE(f->watched) &&
+        tg_sign(&signature, args, count, kwnames)) {
         PyObject *result = tg_run_known(&f->known, &signature, &records);
         if (result || PyErr_Occurred()) {
             f->misses = 0;
             return result;
         }
         if (++f->misses == GIVES_UP)
-            f->remembers = 0;
+            f->misses = -RESTS;
+    } else if (f->misses < 0) {
+        f->misses++;
     }
     const int is_one = count + named + 2 <= MOST ? is_short(f, args, count, kwnames) : 0;
     if (is_one < 0)
@@ -227,14 +295,15 @@ static PyObject *or_null(PyObject *value) {
 static PyObject *new_function(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *words[] = {"general", "failed",   "call", "first", "run",       "watched",
                             "state",   "switches", "kind", "names", "positions", "in_tuple",
-                            "least",   "remembers", "noted_run", NULL};
+                            "least",   "remembers", "noted_run", "output", NULL};
     PyObject *general, *failed, *call, *first, *run, *watched, *state, *switches, *kind, *names,
-        *positions, *noted_run;
-    int in_tuple, least, remembers;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOO!OO!OO!SpipO", words, &general, &failed,
+        *positions, *noted_run, *out_name = Py_None, *store = Py_None;
+    int in_tuple, least, remembers, out_apart = 0, out_decides = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$OOOOOO!OO!OO!SpipO(OOpp)", words, &general, &failed,
                                      &call, &first, &run, &PyList_Type, &watched, &state,
                                      &PyTuple_Type, &switches, &kind, &PyDict_Type, &names,
-                                     &positions, &in_tuple, &least, &remembers, &noted_run))
+                                     &positions, &in_tuple, &least, &remembers, &noted_run, &out_name,
+                                     &store, &out_apart, &out_decides))
         return NULL;
     public_function *f = (public_function *)type->tp_alloc(type, 0);
     if (!f)
@@ -246,6 +315,10 @@ static PyObject *new_function(PyTypeObject *type, PyObject *args, PyObject *kwar
     f->first = or_null(first);
     f->run = or_null(run);
     f->noted_run = or_null(noted_run);
+    f->out_name = or_null(out_name);
+    f->store = or_null(store);
+    f->out_apart = out_apart;
+    f->out_decides = out_decides;
     f->watched = Py_NewRef(watched);
     f->state = Py_NewRef(state);
     f->switches = Py_NewRef(switches);
@@ -266,6 +339,7 @@ static int visit(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(f->call);
     Py_VISIT(f->first);
     Py_VISIT(f->run);
+    Py_VISIT(f->store);
     Py_VISIT(f->state);
     Py_VISIT(f->kind);
     return 0;
@@ -282,6 +356,8 @@ static void release(PyObject *self) {
     Py_XDECREF(f->first);
     Py_XDECREF(f->run);
     Py_XDECREF(f->noted_run);
+    Py_XDECREF(f->out_name);
+    Py_XDECREF(f->store);
     Py_XDECREF(f->watched);
     Py_XDECREF(f->state);
     Py_XDECREF(f->switches);
@@ -323,7 +399,9 @@ int tg_ready_public_call(void) {
     reduce_ex_name = PyUnicode_InternFromString("__reduce_ex__");
     name_name = PyUnicode_InternFromString("__qualname__");
     general_name = PyUnicode_InternFromString("general");
-    if (!run_name || !reduce_name || !reduce_ex_name || !name_name || !general_name)
+    out_word = PyUnicode_InternFromString("out");
+    dtype_word = PyUnicode_InternFromString("dtype");
+    if (tg_ready_outputs() < 0 || !out_word || !dtype_word || !run_name || !reduce_name || !reduce_ex_name || !name_name || !general_name)
         return -1;
     return PyType_Ready(&tg_public_function_type);
 }
