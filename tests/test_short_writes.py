@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -13,6 +14,7 @@ from table import APIS, PURE, call, draw, find
 from tapegrad.autograd import inplace
 from tapegrad.core.base import wrap
 from tapegrad.ops.block import out_argument
+from tapegrad.ops.index import subscripts
 
 WRITING = [name for name in PURE if APIS[name].inplace and APIS[name].method]
 WITH_OUT = [n for n in PURE if APIS[n].function and not n.startswith("nn.functional.")]
@@ -117,6 +119,49 @@ def test_out(name, monkeypatch):
                                 outcome(lambda: run(*args, **kwargs, out=out), out)  # noqa: B023
                             )
                     assert found[0] == found[1], (index, dtype, shape, needs)
+
+
+WRITTEN_AT = {
+    "plain": lambda: tapegrad.arange(12.0).view(3, 4).clone(),
+    "a view": lambda: tapegrad.arange(24.0, dtype=tapegrad.float64).view(3, 8)[:, ::2],
+    "transposed": lambda: tapegrad.arange(12.0).view(4, 3).clone().T,
+    "whole numbers": lambda: tapegrad.arange(12).view(3, 4).clone(),
+    "expanded": lambda: tapegrad.zeros(3, 1).expand(3, 4),
+    "a leaf that needs a gradient": lambda: tapegrad.zeros(3, 4, requires_grad=True),
+    "a view of what needs a gradient": lambda: (tapegrad.zeros(6, 4, requires_grad=True) * 1)[:3],
+    "empty": lambda: tapegrad.zeros(0, 4),
+}
+PLACES = [
+    *(0, -1, 5, slice(1, None), slice(None, None, 2), (slice(None), 0), (0, 0, 0), (), None, True),
+    *[tapegrad.tensor(i) for i in ([0, 2], [2, 0, 0], [5], [-1], [[0, 1], [1, 0]], 1)],
+    (tapegrad.tensor([0, 2]), tapegrad.tensor([[1], [2]])),
+    (slice(None), tapegrad.tensor([0, 1])),
+    tapegrad.arange(12).view(3, 4) % 2 == 0,
+    tapegrad.tensor([True, False, True]),
+    tapegrad.zeros(0, dtype=tapegrad.int64),
+]
+
+
+def put_values():
+    sizes = ((), (1,), (4,), (2, 4), (1, 1, 4), (3, 4), (7,), (0, 4))
+    tensors = [tapegrad.rand(size) for size in sizes]
+    return [1.5, 3, True, 2**70, 1j, *tensors, tensors[1].double(), tensors[2].requires_grad_()]
+
+
+@pytest.mark.parametrize("target", WRITTEN_AT)
+def test_writes_at_subscripts(target, monkeypatch):
+    for index, value in itertools.product(PLACES, put_values()):
+        found = []
+        for short in (True, False):
+            with monkeypatch.context() as patch:
+                if not short:
+                    patch.setattr(subscripts, "quick_put", lambda *given: False)
+                x = WRITTEN_AT[target]()
+                base = x if x._base is None else x._base
+                result = outcome(lambda: x.__setitem__(index, value), x, base)  # noqa: B023
+                seen = [(told[0], told[3], told[6]) for told in result[2]]
+                found.append((result[:2], seen))
+        assert found[0] == found[1], (index, value)
 
 
 def test_what_shares_memory_goes_the_general_way():

@@ -386,7 +386,12 @@ def eye(
     check_options("eye", device, layout, pin_memory)
     if out is None:
         kind = wanted or dtypes.default_np()
-        return made(home(device).eye(rows, columns, dtype=kind), requires_grad)
+        xp = home(device)
+        if xp is not host or not columns:
+            return made(xp.eye(rows, columns, dtype=kind), requires_grad)
+        array = np.zeros((rows, columns), kind)
+        array.reshape(-1)[: min(rows, columns) * columns : columns + 1] = 1
+        return made(array, requires_grad)
     kind = out._array.dtype
     return store_out("eye", out, xp_of(out._array).eye(rows, columns, dtype=kind), wanted)
 

@@ -76,7 +76,9 @@ def place(xp: Any, out: Any, index: Any, src: Any, dim: int, how: Any) -> None:
     if how is None:
         out[grid(xp, index, dim)] = src
     elif out.flags.c_contiguous:
-        values = xp.broadcast_to(src, index.shape).reshape(-1)
+        if getattr(src, "shape", ()) != index.shape:
+            src = xp.broadcast_to(src, index.shape)
+        values = src.reshape(-1)
         how.at(out.reshape(-1), flat_places(xp, index, dim, out.shape), values)
     else:
         how.at(out, grid(xp, index, dim), src)

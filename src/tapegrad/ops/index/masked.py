@@ -229,9 +229,11 @@ class MaskedScatter(Move):
     samples = [Case(Draw(2, 3), MASK, Draw(3)), Case(Draw(3, layout="step"), MASK, Draw(2, 2))]
 
     def fwd(xp, input, mask, source):
-        shape = np.broadcast_shapes(input.shape, mask.shape)
-        out = xp.array(xp.broadcast_to(input, shape), order="C", copy=True)
-        mask = xp.broadcast_to(mask, shape)
+        shape = input.shape
+        if mask.shape != shape:
+            shape = np.broadcast_shapes(shape, mask.shape)
+            input, mask = xp.broadcast_to(input, shape), xp.broadcast_to(mask, shape)
+        out = xp.array(input, order="C", copy=True)
         if xp is host:
             out[mask] = source.reshape(-1)[: int(xp.count_nonzero(mask))]
             return out
@@ -242,7 +244,8 @@ class MaskedScatter(Move):
         return xp.where(mask, source.reshape(-1).take(xp.clip(taken, 0, None)), out)
 
     def into(xp, input, mask, source):
-        mask = xp.broadcast_to(mask, input.shape)
+        if mask.shape != input.shape:
+            mask = xp.broadcast_to(mask, input.shape)
         input[mask] = source.reshape(-1)[: int(xp.count_nonzero(mask))]
 
     def d_input(F, grad, mask):
@@ -271,7 +274,9 @@ class MaskedScatter(Move):
                 "masked_scatter_ only supports boolean masks, but got mask with dtype "
                 f"{scalar_name(mask)}"
             )
-        shape = np.broadcast_shapes(input._array.shape, mask._array.shape)
+        shape = input._array.shape
+        if mask._array.shape != shape:
+            shape = np.broadcast_shapes(shape, mask._array.shape)
         check_source(mask, source, shape)
         return run(MaskedScatter, (input, mask, source))
 
@@ -452,7 +457,11 @@ class Nonzero(Block):
     def fwd(xp, input):
         if not input.ndim:
             return xp.zeros((1 if input else 0, 0), np.int64)
-        return xp.stack(input.nonzero()).T
+        places = input.nonzero()
+        out = xp.empty((input.ndim, places[0].size), np.int64)
+        for row, place in zip(out, places, strict=True):
+            row[...] = place
+        return out.T
 
 
 @api(

@@ -17,6 +17,7 @@ from ...autograd.inplace import EXPANDED, bump, check_apart, refuse, write
 from ...core.arguments import bounds, number_as_array
 from ...core.base import F32, F64, STATE, TensorBase, as_array, ndarray, wrap
 from ...core.devices import is_device, to_host
+from ...core.dispatch import meets
 from ...core.late_bound import GPU
 from ...core.op import REGISTRY
 from ...core.python_dispatch import ACTIVE, same_always
@@ -111,28 +112,68 @@ def put(t: Any, index: Any, value: Any) -> None:
 
 
 def quick_put(t: Any, index: Any, value: Any) -> bool:
-    """Put a number into a float tensor that needs no gradient, at ints and slices; False if not."""
-    kind = type(value)
-    if (kind is not float and kind is not int) or t._wants_grad or t._special or ACTIVE.modes:
+    """Write into a float tensor that needs no gradient, as NumPy does; False where there may be
+    more to it.
+
+    A number or a tensor of the same dtype, at ints and slices, at index tensors, or (a number) at a
+    mask.
+    """
+    if t._wants_grad or t._special or ACTIVE.modes or STATE.timing or STATE.anomaly:
         return False
     array = t._array
     view = t._view_of
     cell = t._cell
-    if (array.dtype is not F32 and array.dtype is not F64) or not -9e18 < value < 9e18:
+    if array.dtype is not F32 and array.dtype is not F64:
         return False
     if (view is not None and view.base._wants_grad) or (cell is not None and cell.inference):
         return False
     if view is not None and shares_itself(array):
         return False
-    for item in index if type(index) is tuple else (index,):
-        if type(item) is not int and (type(item) is not slice or item.step is not None):
+    source = value
+    name = "fill_"
+    if isinstance(value, TensorBase):
+        source = plain_source(value, array)
+        if source is None:
             return False
+        name = "copy_" if source.ndim else "fill_"
+    elif (type(value) is not float and type(value) is not int) or not -9e18 < value < 9e18:
+        return False
+    items = index if type(index) is tuple else (index,)
+    if items and isinstance(items[0], TensorBase):
+        name = "index_put_"
+        if len(items) == 1 and source is value and is_full_mask(index, array):
+            items = (index._array,)
+        elif all(map(is_plain_index, items)) and not any([meets(array, i._array) for i in items]):
+            items = tuple([i._array for i in items])
+        else:
+            return False
+    else:
+        for item in items:
+            if type(item) is not int and (type(item) is not slice or item.step is not None):
+                return False
     try:
-        array[index] = value
+        array[items] = source
     except (IndexError, TypeError, ValueError):
         return False  # the long way knows what to say
-    bump(t, "fill_", False)
+    bump(t, name, False)
     return True
+
+
+def plain_source(value: Any, array: Any) -> Any:
+    """The array of a tensor without history, of the dtype of another array and apart from it."""
+    found = value._array
+    view = value._view_of
+    if value._special or value._wants_grad or (view is not None and view.base._wants_grad):
+        return None
+    return None if found.dtype is not array.dtype or meets(array, found) else found
+
+
+def is_full_mask(index: Any, array: Any) -> bool:
+    """Whether an index is a mask of the shape of an array."""
+    if not isinstance(index, TensorBase) or index._special:
+        return False
+    mask = index._array
+    return mask.dtype.kind == "b" and bool(mask.ndim) and mask.shape == array.shape
 
 
 def copy_into(view: Any, source: Any) -> None:
@@ -467,6 +508,10 @@ def check_places(t: Any, index: tuple[Any, ...]) -> None:
 
 def complete(shape: tuple[int, ...], noted: dict[int, Any]) -> tuple[Any, ...]:
     """A NumPy index: an array or a full slice per dimension. Masks must have the right shape."""
+    if len(noted) == 1:
+        for dim, array in noted.items():
+            if array.dtype is I64 and array.size and 0 not in shape and dim < len(shape):
+                return (*(ALL,) * dim, array)
     index: list[Any] = []
     taken = 0  # dimensions that `index` covers: a mask covers as many as it has
     if any([array.dtype not in INDEX_DTYPES for array in noted.values()]):

@@ -11,6 +11,7 @@ from ...core.array_kind import refuse_meta
 from ...core.base import STATE, TensorBase
 from ...core.python_dispatch import ask_about, is_asked, read_values
 from ...core.transforms.batched import is_batched, no_rule, refusal
+from ...kernels.cpu import KERNELS
 from ..block import APIS, PROMOTE, Block, Case, api, apply, op, ufunc
 from ..block.checks import COMPLEX, not_for, only_tensors
 from ..block.samples import Draw, binary_cases
@@ -435,6 +436,10 @@ INFINITY_BITS = {"f": 0x7C00, "V": 0x7F80}  # of float16 and bfloat16
 
 def same_values(a: Any, b: Any) -> bool:
     """Whether two arrays of one shape are equal, piece by piece: the first difference answers."""
+    if KERNELS is not None:
+        found: bool | None = KERNELS.same_values(a, b)
+        if found is not None:
+            return found
     size = a.size
     if type(a) is not np.ndarray or type(b) is not np.ndarray or a.dtype != b.dtype:
         return bool((a == b).all())

@@ -57,8 +57,10 @@ def complex_dtype(xp: Any, array: Any) -> Any:
 
 def room_for(xp: Any, one: Any, other: Any) -> Any:
     """Memory for complex numbers made of two arrays, laid out as the first of full shape."""
-    shape = broadcast_batch(one.shape, other.shape)
     dtype = np.dtype(complex_dtype(xp, one))
+    if one.shape == other.shape:
+        return empty_like(xp, one, dtype)
+    shape = broadcast_batch(one.shape, other.shape)
     whole = one if one.shape == shape else other
     return empty_like(xp, whole, dtype) if whole.shape == shape else xp.empty(shape, dtype)
 

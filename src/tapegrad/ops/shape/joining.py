@@ -468,8 +468,26 @@ def checked_repeats(times: Any) -> Any:
 def flipped(xp: Any, x: Any, dims: Any) -> Any:
     """A flipped copy, laid out as a copy of `x` is."""
     out = empty_like(xp, x)
-    out[...] = xp.flip(x, dims)
+    out[...] = x[tuple([BACKWARDS if d in dims else FORWARDS for d in range(x.ndim)])]
     return out
+
+
+BACKWARDS, FORWARDS = slice(None, None, -1), slice(None)
+
+
+def rolled(xp: Any, x: Any, shifts: Any, dims: Any) -> Any:
+    """`np.roll` of an array in C order, one dimension after the other."""
+    if dims is None:
+        return rolled(xp, x.reshape(-1), (shifts,), (0,)).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        by = shift % size if size else 0
+        before = (FORWARDS,) * (dim % x.ndim)
+        out = xp.empty(x.shape, x.dtype)
+        out[(*before, slice(by, None))] = x[(*before, slice(0, size - by))]
+        out[(*before, slice(0, by))] = x[(*before, slice(size - by, None))]
+        x = out
+    return x
 
 
 @op
@@ -553,7 +571,7 @@ class Roll(LinearMove):
             moved = xp.moveaxis(input, 1, -1)
             to = {1: input.ndim - 1, **{d: d - 1 for d in range(2, input.ndim)}}
             return xp.moveaxis(xp.roll(moved, shifts, [to.get(d, d) for d in dims]), -1, 1)
-        return xp.roll(xp.ascontiguousarray(input).reshape(input.shape), shifts, dims)
+        return rolled(xp, xp.ascontiguousarray(input).reshape(input.shape), shifts, dims)
 
     def d_input(F, grad, shifts, dims):
         back = tuple([-s for s in shifts]) if dims is not None else -shifts

@@ -49,12 +49,11 @@ def lines(xp: Any, x: Any, dim: int) -> Any:
 
 def found(xp: Any, input: Any, places: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """The values at one place per row, and the places, in the shape of the result."""
-    shape = input.shape[:dim] + input.shape[dim + 1 :]
-    indices = xp.expand_dims(places.reshape(shape), dim)
-    values = xp.take_along_axis(input, indices, axis=dim)
-    if not keepdim:
-        values, indices = values.squeeze(dim), indices.squeeze(dim)
-    return contiguous(xp, values), contiguous(xp, indices)
+    shape = input.shape[:dim] + (1,) * keepdim + input.shape[dim + 1 :]
+    moved = input if dim == input.ndim - 1 else xp.moveaxis(input, dim, -1)
+    rows = moved.reshape(places.size, input.shape[dim])
+    values = rows[xp.arange(places.size), places.reshape(-1)]
+    return values.reshape(shape), contiguous(xp, places.reshape(shape))
 
 
 def nth(xp: Any, rows: Any, value: Any, k: Any) -> Any:
@@ -126,7 +125,9 @@ class MedianAll(WholeExtremum):
             return xp.sort(x).take(k).astype(input.dtype)
         lacks = (x != x).any()
         k = x.size - 1 if lacks else (x.size - 1) // 2
-        return xp.partition(x, k)[k].astype(input.dtype)
+        ordered = x.copy()
+        ordered.partition(k)
+        return ordered[k].astype(input.dtype)
 
     def batch(F, size, batched, input):
         return F.median(flattened(F, input), 1, False)[0]
@@ -283,7 +284,7 @@ class Mode(Picked):
         fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
         begun = xp.maximum.accumulate(xp.where(fresh, xp.arange(size), 0), axis=1)
         best = (xp.arange(size) - begun).argmax(axis=1)
-        value = xp.take_along_axis(ordered, best[:, None], axis=1)
+        value = ordered[xp.arange(best.size), best][:, None]
         same = (rows == value) | ((rows != rows) & (value != value))
         places = size - 1 - same[:, ::-1].argmax(axis=1)
         for i in xp.flatnonzero(same.sum(axis=1) > 1) if xp is host and size > SMALL else ():

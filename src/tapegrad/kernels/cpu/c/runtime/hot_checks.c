@@ -2,6 +2,8 @@
 
 #include "module.h"
 
+#include <string.h>
+
 /* Where the innermost code of this thread is, without a frame object, which Python makes for those
    who ask in the ordinary way; -1 if that is other code, or not known of this version of Python. */
 #if PY_VERSION_HEX >= 0x030D0000 && !defined(Py_GIL_DISABLED)
@@ -76,6 +78,43 @@ PyObject *tg_meet(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     if (count != 2 || !PyArray_Check(args[0]) || !PyArray_Check(args[1]))
         return PyErr_Format(PyExc_TypeError, "meet(array, array)");
     return PyBool_FromLong(tg_meets((PyArrayObject *)args[0], (PyArrayObject *)args[1]));
+}
+
+/* Whether two arrays are equal, a block at a time. */
+#define ARE_EQUAL(name, type)                                                                      \
+    TG_VERSIONS static int name(const type *x, const type *y, int64_t n) {                         \
+        for (int64_t at = 0; at < n; at += 512) {                                                  \
+            const int64_t end = n < at + 512 ? n : at + 512;                                       \
+            int differs = 0;                                                                       \
+            for (int64_t i = at; i < end; i++)                                                     \
+                differs |= !(x[i] == y[i]);                                                        \
+            if (differs)                                                                           \
+                return 0;                                                                          \
+        }                                                                                          \
+        return 1;                                                                                  \
+    }
+
+ARE_EQUAL(are_equal_f32, float)
+ARE_EQUAL(are_equal_f64, double)
+
+/* same_values(x, y): of arrays of one shape; None: it is not for them. */
+PyObject *tg_same_values(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    if (count != 2 || !PyArray_CheckExact(args[0]) || !PyArray_CheckExact(args[1]))
+        Py_RETURN_NONE;
+    PyArrayObject *x = (PyArrayObject *)args[0], *y = (PyArrayObject *)args[1];
+    const int type = PyArray_TYPE(x);
+    if (PyArray_DESCR(x) != PyArray_DESCR(y) || !PyArray_SAMESHAPE(x, y) ||
+        !PyArray_ISCARRAY_RO(x) || !PyArray_ISCARRAY_RO(y))
+        Py_RETURN_NONE;
+    const void *a = PyArray_DATA(x), *b = PyArray_DATA(y);
+    if (type == NPY_FLOAT)
+        return PyBool_FromLong(are_equal_f32(a, b, PyArray_SIZE(x)));
+    if (type == NPY_DOUBLE)
+        return PyBool_FromLong(are_equal_f64(a, b, PyArray_SIZE(x)));
+    if (PyTypeNum_ISINTEGER(type) || type == NPY_BOOL)
+        return PyBool_FromLong(!PyArray_SIZE(x) || memcmp(a, b, (size_t)PyArray_NBYTES(x)) == 0);
+    Py_RETURN_NONE;
 }
 
 /* Whether all elements are finite, by their exponents. */

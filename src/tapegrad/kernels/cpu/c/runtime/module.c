@@ -20,6 +20,8 @@ static PyMethodDef functions[] = {
     {"set_threads", set_threads, METH_O, "set that number"},
     {"alike", (PyCFunction)(void (*)(void))tg_alike, METH_FASTCALL,
      "alike(x, y): 1 for arrays of float32, or float64, of one shape; 2: of two; 0: others"},
+    {"same_values", (PyCFunction)(void (*)(void))tg_same_values, METH_FASTCALL,
+     "same_values(x, y): whether arrays of one shape are equal; None where it is not for this"},
     {"meet", (PyCFunction)(void (*)(void))tg_meet, METH_FASTCALL,
      "meet(x, y): whether each begins in memory before the other ends"},
     {"all_finite", tg_all_finite, METH_O,

@@ -139,6 +139,7 @@ int tg_ready_memory(void);
 PyObject *tg_new_array(int dims, const npy_intp *shape, int type, int in_f_order);
 PyObject *tg_new_like(PyArrayObject *like, NPY_ORDER order);
 PyObject *tg_all_finite(PyObject *self, PyObject *x);
+PyObject *tg_same_values(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *tg_meet(PyObject *self, PyObject *const *args, Py_ssize_t count);
 int tg_meets(PyArrayObject *x, PyArrayObject *y);
 PyObject *tg_alike(PyObject *self, PyObject *const *args, Py_ssize_t count);
