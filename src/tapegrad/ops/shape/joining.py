@@ -631,7 +631,7 @@ class Rot90(LinearMove):
             return input.copy()
         if k == 2:
             return flipped(xp, input, dims)
-        turned = flipped(xp, input, b if k == 1 else a)
+        turned = flipped(xp, input, (b if k == 1 else a,))
         return xp.swapaxes(turned, a, b)
 
     def d_input(F, grad, k, dims):
