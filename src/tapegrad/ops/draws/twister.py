@@ -249,7 +249,7 @@ class Stream:
     def _made(self) -> Any:
         from numpy import random
 
-        bits = random.MT19937()
+        bits = random.MT19937(Layout.no_seeds())
         renewed_after_fork(bits.lock)
         bits._legacy_seeding(self._seed & 0xFFFF_FFFF)
         self._source = random.Generator(bits)
@@ -260,13 +260,40 @@ class Stream:
             words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(bits.ctypes.state_address)
             words.twister = bits  # type: ignore[attr-defined] # the memory is its: a tape may live longer than this stream
             self._state = np.frombuffer(words, np.uint32)
-            told = bits.state["state"]
-            if not np.array_equal(self._state, np.append(told["key"], np.uint32(told["pos"]))):
-                raise RuntimeError(
-                    "this NumPy keeps its Mersenne twister in another way than the kernels in C "
-                    "know; TAPEGRAD_NATIVE=0 switches them off"
-                )
+            if not Layout.is_known:
+                Layout.check(bits, self._state)
         return bits
+
+
+class Layout:
+    """What is asked once about NumPy's twister."""
+
+    is_known = False
+    seeds: Any = None
+
+    @staticmethod
+    def no_seeds() -> Any:
+        """First words for a twister that gets others at once: entropy and its mixing take long."""
+        if Layout.seeds is None:
+            from numpy.random.bit_generator import ISeedSequence
+
+            class Zeros(ISeedSequence):  # type: ignore[misc]
+                def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
+                    return np.zeros(n_words, dtype)
+
+            Layout.seeds = Zeros()
+        return Layout.seeds
+
+    @staticmethod
+    def check(bits: Any, state: Array) -> None:
+        """Refuse a twister that lies otherwise than the kernels in C know."""
+        told = bits.state["state"]
+        if not np.array_equal(state, np.append(told["key"], np.uint32(told["pos"]))):
+            raise RuntimeError(
+                "this NumPy keeps its Mersenne twister in another way than the kernels in C "
+                "know; TAPEGRAD_NATIVE=0 switches them off"
+            )
+        Layout.is_known = True
 
 
 def seeded(seed: int) -> Array:
