@@ -50,12 +50,43 @@ def grid(xp: Any, index: Any, dim: int) -> tuple[Any, ...]:
 
 def open_grid(xp: Any, shape: tuple[int, ...]) -> list[Any]:
     """Per dimension the positions along it, shaped to broadcast against the others."""
+    if xp is host and sum(shape) <= FEW:
+        return list(kept_grid(shape))
     last = len(shape) - 1
     return [xp.arange(n).reshape(-1, *(1,) * (last - d)) for d, n in enumerate(shape)]
 
 
+FEW = 1 << 10  # numbers that are kept for the next call
+
+
+@functools.lru_cache(64)
+def kept_grid(shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """`open_grid` of small arrays on the host."""
+    last = len(shape) - 1
+    found = [np.arange(n).reshape(-1, *(1,) * (last - d)) for d, n in enumerate(shape)]
+    for positions in found:
+        positions.flags.writeable = False
+    return tuple(found)
+
+
+@functools.lru_cache(64)
+def kept_starts(counts: tuple[int, ...], dim: int, shape: tuple[int, ...]) -> tuple[Any, int]:
+    """Positions in a contiguous array of `shape`, less the part along `dim`, and its step."""
+    where: Any = np.zeros((), np.int64)
+    step = 1
+    for d, part in enumerate(kept_grid(counts)):
+        where = where * shape[d] + (0 if d == dim else part)
+        step = step * shape[d] if d > dim else step
+    starts = np.asarray(where)
+    starts.flags.writeable = False
+    return starts, step
+
+
 def flat_places(xp: Any, index: Any, dim: int, shape: tuple[int, ...]) -> Any:
     """The places along `dim` as positions in a contiguous array of `shape`."""
+    if xp is host and index.size <= FEW:
+        starts, step = kept_starts(index.shape, dim, shape)
+        return (starts + index * step).reshape(-1)
     where = xp.zeros((), np.int64)
     for d, part in enumerate(grid(xp, index, dim)):
         where = where * shape[d] + part
