@@ -468,7 +468,8 @@ def checked_repeats(times: Any) -> Any:
 def flipped(xp: Any, x: Any, dims: Any) -> Any:
     """A flipped copy, laid out as a copy of `x` is."""
     out = empty_like(xp, x)
-    out[...] = x[tuple([BACKWARDS if d in dims else FORWARDS for d in range(x.ndim)])]
+    turned = [d % x.ndim for d in dims]
+    out[...] = x[tuple([BACKWARDS if d in turned else FORWARDS for d in range(x.ndim)])]
     return out
 
 

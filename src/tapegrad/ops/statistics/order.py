@@ -43,7 +43,9 @@ def refuse(kernel: str, input: Any, kinds: str) -> None:
 
 def lines(xp: Any, x: Any, dim: int) -> Any:
     """Everything along `dim`, as rows."""
-    moved = xp.moveaxis(half_as_single(x), dim, -1)
+    moved = half_as_single(x)
+    if dim != x.ndim - 1:
+        moved = xp.moveaxis(moved, dim, -1)
     return moved.reshape(x.size // max(x.shape[dim], 1), x.shape[dim])
 
 
