@@ -286,9 +286,10 @@ def evenly(low: Any, high: Any, count: int, dtype: Any) -> Any:
     first, last = work.type(low), work.type(high)
     step = float(work.type((last - first) / work.type(max(count - 1, 1))))
     if work.itemsize == 4 and count < 1 << 29:  # in double the products are exact as they are
-        return np.where(
-            index < count // 2, index * step + float(first), back * -step + float(last)
-        ).astype(dtype)
+        out, middle = np.empty(count, dtype), count // 2
+        out[:middle] = index[:middle] * step + float(first)
+        out[middle:] = back[middle:] * -step + float(last)
+        return out
     up = fused(index.astype(np.float64), step, float(first))
     down = fused(back.astype(np.float64), -step, float(last))
     return np.where(index < count // 2, up, down).astype(dtype)
