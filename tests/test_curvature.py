@@ -182,6 +182,16 @@ def test_gradients_are_constants_unless_asked_for() -> None:
     torch.testing.assert_close(jacobian, second)
 
 
+def test_bad_input_of_per_sample_grad_is_refused_by_name() -> None:
+    layer = nn.Linear(3, 2)
+    with pytest.raises(TypeError, match="per_sample_grad: the loss must be a function, got int"):
+        func.per_sample_grad(3, layer)
+    with pytest.raises(ValueError, match="per_sample_grad: chunk_size must be positive, got 0"):
+        func.per_sample_grad(F.mse_loss, layer, chunk_size=0)
+    with pytest.raises(TypeError, match="per_sample_grad: inputs and targets must be tensors"):
+        func.per_sample_grad(F.mse_loss, layer)(torch.ones(4, 3), 2.0)
+
+
 def test_a_mistake_is_that_of_a_single_sample() -> None:
     each = func.per_sample_grad(F.mse_loss, nn.Linear(3, 2))
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):

@@ -443,3 +443,17 @@ def test_a_tensor_that_cannot_be_followed_is_refused() -> None:
 def test_bad_input(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(dtype: Any) -> None:
+    """Decompositions, which there are none of in half precision, run in float32."""
+    one = torch.ones((), dtype=dtype)
+    close = {"rtol": 2e-2, "atol": 2e-2, "check_dtype": False}
+    torch.testing.assert_close(func.root(lambda x: x * x - 2, one), doubles(2**0.5), **close)
+    torch.testing.assert_close(func.fixed_point(torch.cos, one), doubles(0.739085), **close)
+    found = func.argmin(lambda x, a: (x - a).square().sum(), torch.zeros(2, dtype=dtype), 3 * one)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found, doubles([3.0, 3.0]), **close)
+    slope = func.grad(lambda a: func.root(lambda x: x * x - a, one))(2 * one)
+    torch.testing.assert_close(slope, doubles(0.5 / 2**0.5), **close)

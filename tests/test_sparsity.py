@@ -571,7 +571,7 @@ REFUSED = {
     "a layout for sparse": (lambda x: func.jacobian(torch.sin, sparse="csr")(x), TypeError),
     "a layout that is not sparse": (lambda x: func.hessian(torch.sum, layout="csr")(x), ValueError),
     "no chunks": (lambda x: func.jacobian(torch.sin, sparse=True, chunk_size=0)(x), ValueError),
-    "a number": (lambda x: func.sparsity(torch.sin, 1.0), RuntimeError),
+    "a number": (lambda x: func.sparsity(torch.sin, 1.0), TypeError),
     "no function": (lambda x: func.sparsity(x, x), TypeError),
     "no pattern": (
         lambda x: func.jacobian(torch.sin, sparse=True).prepare(x, pattern=torch.eye(3)),
@@ -641,3 +641,12 @@ def test_a_prepared_matrix_multiplies_as_the_jacobian():
             want = func.jacrev(second_difference)(y) @ x
             torch.testing.assert_close(prepared(y) @ x, want)
             torch.testing.assert_close(prepared(y).t() @ x, func.vjp(second_difference, y)[1](x)[0])
+
+
+def test_inputs_without_derivatives_are_refused_by_name():
+    with pytest.raises(TypeError, match="sparsity: it takes the inputs of the function"):
+        func.sparsity(torch.sin)
+    with pytest.raises(TypeError, match="sparsity: the inputs must be Tensors, got int"):
+        func.sparsity(torch.sin, 3)
+    with pytest.raises(ValueError, match="laplacian: the inputs must be floating point or complex"):
+        func.laplacian(torch.sin)(torch.ones(2, dtype=torch.int64))

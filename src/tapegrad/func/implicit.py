@@ -23,6 +23,7 @@ from ..core.transforms.levels import STACK
 from .derivatives import grad, vjp
 from .free_tensors import Lifted
 from .jacobians import jacrev
+from .krylov import widened
 from .solvers import NotConverged, anderson, directly, krylov, minimise, newton
 from .vmapping import vmap
 
@@ -81,8 +82,9 @@ class Equation:
             batch, count = x.shape[: self.rank], x.shape[self.rank :].numel()
             matrix = self.mapped(jacrev(self.residual))(x, *tensors).reshape(*batch, count, count)
             matrix = matrix.mT if transposed else matrix
+            right = v.reshape(*batch, count, 1)
             try:
-                found = tg.linalg.solve(matrix, v.reshape(*batch, count, 1))
+                found = tg.linalg.solve(widened(matrix), widened(right)).to(v.dtype)
             except tg.linalg.LinAlgError as error:
                 left = float(v.norm())
                 raise NotConverged(

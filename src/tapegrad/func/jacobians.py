@@ -164,14 +164,21 @@ def split_rows(stacked: Any, outputs: Sequence[Any]) -> Any:
     return stacked.split([o.numel() for o in outputs], 0)
 
 
-def check_inputs(inputs: Sequence[Any]) -> None:
+def check_inputs(inputs: Sequence[Any], name: str = "") -> None:
+    """Refuse what has no derivatives: in the name of a function of ours, or as PyTorch does."""
     for x in inputs:
         if not isinstance(x, TensorBase):
+            if name:
+                raise TypeError(f"{name}: the inputs must be Tensors, got {type(x).__name__}")
             raise RuntimeError(
                 "jvp(f, primals, tangents): Expected primals to only contain Tensors, got "
                 f"{type(x)}"
             )
         if x._array.dtype.kind not in "fcV":
+            if name:
+                raise ValueError(
+                    f"{name}: the inputs must be floating point or complex, got {x.dtype}"  # type: ignore[attr-defined]
+                )
             raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")  # type: ignore[attr-defined]
 
 

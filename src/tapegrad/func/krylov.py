@@ -14,6 +14,11 @@ import tapegrad as tg
 RESTART = 40  # vectors that GMRES keeps, and Lanczos's method makes
 
 
+def widened(t: Any) -> Any:
+    """Half precision as float32, for which there are decompositions."""
+    return t.float() if t.dtype.itemsize == 2 else t
+
+
 def inner(a: Any, b: Any, rank: int) -> Any:
     """The inner product of each equation's vectors."""
     return (a * b).sum(list(range(rank, a.ndim))) if a.ndim > rank else a * b
@@ -100,7 +105,7 @@ def least_residual(columns: list[list[Any]], size: Any) -> tuple[Any, Any]:
     rows = [tg.stack([c[i] if i < len(c) else zero for c in columns], -1) for i in range(n + 1)]
     matrix = tg.stack(rows, -2)
     target = tg.cat([size[..., None], tg.zeros(*size.shape, n, dtype=size.dtype)], -1)[..., None]
-    weights = tg.linalg.pinv(matrix) @ target
+    weights = tg.linalg.pinv(widened(matrix)).to(matrix.dtype) @ target
     return weights[..., 0], (target - matrix @ weights)[..., 0].norm(dim=-1)
 
 

@@ -50,6 +50,10 @@ def per_sample_grad(
     torch.Size([5, 1, 1])
     """
     check_model("per_sample_grad", model)
+    if not callable(loss):
+        raise TypeError(f"per_sample_grad: the loss must be a function, got {type(loss).__name__}")
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"per_sample_grad: chunk_size must be positive, got {chunk_size}")
     for name, module in model.named_modules():
         if module.training and isinstance(module, tg.nn.modules.batchnorm._BatchNorm):
             raise ValueError(
@@ -60,6 +64,12 @@ def per_sample_grad(
 
     def of_batch(inputs: Any, *targets: Any) -> Gradients:
         given = inputs if isinstance(inputs, tuple) else (inputs,)
+        for t in (*given, *targets):
+            if not isinstance(t, TensorBase):
+                raise TypeError(
+                    "per_sample_grad: inputs and targets must be tensors with the samples in "
+                    f"front, got {type(t).__name__}"
+                )
         if STACK.levels or (create_graph and MODES.records):
             return by_copies(loss, model, chunk_size, randomness, given, targets)
         with tg.no_grad():
@@ -106,7 +116,7 @@ def is_batch(given: tuple[Any, ...], targets: tuple[Any, ...]) -> bool:
     """Whether all arguments are ordinary tensors with the same number of samples, at least one."""
     sizes = set()
     for t in (*given, *targets):
-        if not isinstance(t, TensorBase) or t._special or not t._array.ndim:
+        if t._special or not t._array.ndim:
             return False
         sizes.add(len(t._array))
     return len(sizes) == 1 and 0 not in sizes
@@ -116,7 +126,7 @@ def in_chunks(
     run: Function, chunk_size: int | None, given: tuple[Any, ...], targets: tuple[Any, ...]
 ) -> Gradients | None:
     count = len(given[0])
-    if chunk_size is None or chunk_size >= count or chunk_size < 1:
+    if chunk_size is None or chunk_size >= count:
         return run(given, targets)  # type: ignore[no-any-return]
     parts = []
     for start in range(0, count, chunk_size):

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 import tapegrad as tg
 
 from .jacobians import jacrev
-from .krylov import beside, conjugate_gradients, gmres, inner, lanczos, norm, quotient, times
+from .krylov import (
+    beside,
+    conjugate_gradients,
+    gmres,
+    inner,
+    lanczos,
+    norm,
+    quotient,
+    times,
+    widened,
+)
 
 if TYPE_CHECKING:
     from .implicit import Equation
@@ -115,7 +125,7 @@ def combined(values: list[Any], residuals: list[Any], rank: int) -> Any:
         return values[0]
     flat = [r.reshape(*r.shape[:rank], -1, 1) for r in residuals]
     matrix = tg.cat([r - flat[-1] for r in flat[:-1]], -1)
-    weights = -(tg.linalg.pinv(matrix) @ flat[-1])[..., 0]
+    weights = -(tg.linalg.pinv(widened(matrix)).to(matrix.dtype) @ flat[-1])[..., 0]
     out = values[-1]
     for i, value in enumerate(values[:-1]):
         out = out + times(weights[..., i], value - values[-1], rank)
@@ -214,7 +224,8 @@ def most_bent(equation: Equation, x: Any, tensors: tuple[Any, ...]) -> tuple[Any
         product = equation.mapped(equation.pulled, 2)
         matrix, vectors = lanczos(lambda v: product(x, v, *tensors), x, equation.rank)
     known = matrix.isfinite().all(-1).all(-1)[..., None, None]
-    values, turned = tg.linalg.eigh(tg.where(known, (matrix + matrix.mT) / 2, 0))
+    matrix = tg.where(known, (matrix + matrix.mT) / 2, 0)
+    values, turned = [t.to(x.dtype) for t in tg.linalg.eigh(widened(matrix))]
     limit = tg.finfo(x.dtype).eps ** 0.5 * values.abs().amax(-1)
     lowest = values[..., 0]
     return tg.where(lowest < -limit, lowest, 0), (vectors @ turned[..., :1]).reshape(x.shape)

@@ -108,6 +108,8 @@ def sparsity(func: Function, *args: Any, argnums: Any = 0) -> Pattern:
     check_function("sparsity", func)
     if STACK.levels:
         raise RuntimeError("sparsity: it cannot be called inside another transform")
+    if not args:
+        raise TypeError("sparsity: it takes the inputs of the function, or tensors like them")
     numbers = checked_argnums(argnums, len(args))
     numbers = (numbers,) if isinstance(numbers, int) else numbers
     leaves, spec = pytree.tree_flatten([args[i] for i in numbers])
@@ -156,7 +158,7 @@ def copied(t: Any) -> Any:
 
 
 def check_followed(leaves: Any) -> None:
-    check_inputs(leaves)
+    check_inputs(leaves, "sparsity")
     for x in leaves:
         if type(x._array) is not np.ndarray or x._special:
             raise NotImplementedError(
@@ -412,7 +414,7 @@ class SparseDerivative:
         if not isinstance(args[number], TensorBase):
             kind = type(args[number]).__name__
             raise TypeError(f"sparse=True: argument {number} must be a Tensor, not {kind}")
-        check_inputs([args[number]])
+        check_inputs([args[number]], "sparse=True")
         if args[number]._array.dtype.kind == "c":
             raise NotImplementedError("sparse=True: complex inputs are not supported")
         func = grad(self.func, number) if self.second else self.func

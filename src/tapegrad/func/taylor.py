@@ -49,7 +49,7 @@ def jet(func: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]])
         raise ValueError(
             f"jet(f, primals, series): {len(primals)} primals, but series for {len(series)}"
         )
-    check_inputs(primals)
+    check_inputs(primals, "jet")
     orders = {len(each) for each in series}
     if len(orders) != 1 or 0 in orders:
         raise ValueError(
@@ -342,7 +342,7 @@ def the_input(name: str, args: tuple[Any, ...], argnums: int) -> Any:
     x = args[number]
     if not isinstance(x, TensorBase):
         raise TypeError(f"{name}: argument {number} must be a Tensor, not {type(x).__name__}")
-    check_inputs([x])
+    check_inputs([x], name)
     return x
 
 
