@@ -35,9 +35,9 @@ for power, unit in enumerate("kmgt", 1):
     UNITS |= {unit: 1000**power, f"{unit}i": 1024**power}
 SIZE = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kmgt]?i?)b?")
 MOST_SITES = 64
-# The sizes of the values that the last block of a `with` statement made, by its code and place:
-# what the next op will need is known from the second step on.
-_SIZES: dict[Any, list[int]] = {}
+# The sizes of the values that the last block of a `with` statement made, by its code and place, and
+# the times of ops: what the next op will need, and what is cheap, is known from the second step on.
+_BEFORE: dict[Any, tuple[list[int], dict[Any, float]]] = {}
 SMALL = 4096  # dropping smaller values frees next to nothing
 
 
@@ -66,22 +66,23 @@ def shown(size: int) -> str:
 class Recipe:
     """The call of an op that made some values, and what it read."""
 
-    __slots__ = ("__weakref__", "attrs", "checks", "cost", "inputs", "made", "op")
+    __slots__ = ("__weakref__", "attrs", "checks", "cost", "inputs", "made", "op", "values")
 
     def __init__(self, op: Any, attrs: Any, inputs: list[Any], checks: list[Any]) -> None:
         self.op = op
         self.attrs = attrs
         self.inputs = inputs  # (Value, view) pairs; arrays and numbers that are no values
+        self.values: list[Value] = [given[0] for given in inputs if type(given) is tuple]
         self.checks = checks  # (version cell, its count) of every tensor that the call read
         self.cost = 0.0
         self.made: list[Any] = []  # (output, weak reference to the Value)
 
     def is_valid(self) -> bool:
         """Whether nothing was written into the inputs since the call."""
-        return all([cell.n == n for cell, n in self.checks])
-
-    def values(self) -> list[Value]:
-        return [given[0] for given in self.inputs if type(given) is tuple]
+        for cell, n in self.checks:  # noqa: SIM110
+            if cell.n != n:
+                return False
+        return True
 
 
 class Value:
@@ -197,12 +198,12 @@ class budget(BudgetBlock):
     def begin(self) -> None:
         frame = user_frame(1)
         self._site = None if frame is None else (frame.f_code, frame.f_lasti)
-        self._expected, self._sizes = _SIZES.get(self._site, []), []
+        self._expected, self._costs = _BEFORE.get(self._site, ([], {}))
         self._last = time.thread_time()
 
     def end(self, failed: bool) -> None:
-        if self._site in _SIZES or len(_SIZES) < MOST_SITES:
-            _SIZES[self._site] = self._sizes
+        if self._site in _BEFORE or len(_BEFORE) < MOST_SITES:
+            _BEFORE[self._site] = self._sizes, self._costs
         if not failed and self.peak > self.size * 1.05 and not self._warned:
             self._warned = True
             warn(
@@ -231,8 +232,8 @@ class budget(BudgetBlock):
             self._note(op, tensors, attrs, node, outs, spent)
         self._take_over(node)
         done = len(self._sizes)
-        coming = self._expected[done : done + 3]
-        self._make_room(max(coming) if coming else self._largest)
+        coming = self._expected[done : done + 2]
+        self._make_room(max(coming, default=0) if self._expected else self._largest)
         self._last = time.thread_time()
 
     def _note(
@@ -351,7 +352,7 @@ class budget(BudgetBlock):
                 self._missing[v.number] = v
             else:
                 self._missing.pop(v.number, None)
-            for given in v.recipe.values() if v.recipe is not None else ():
+            for given in v.recipe.values if v.recipe is not None else ():
                 given.needed += 1 if claims else -1
                 if given.needed == (1 if claims else 0):
                     # Memory that nothing can compute again is kept while it is needed.
@@ -396,9 +397,14 @@ class budget(BudgetBlock):
 
     def _cost(self, value: Value) -> float:
         """Seconds to compute a value, and what is missing for that; infinite if that is lost."""
-        cost = 0.0
-        counted = set()
-        stack = [value]
+        recipe = value.recipe
+        if recipe is None or not recipe.is_valid():
+            return math.inf
+        stack = [given for given in recipe.values if given.owner is None and given.alive() is None]
+        if not stack:
+            return recipe.cost
+        cost = recipe.cost
+        counted = {recipe}
         while stack:
             recipe = stack.pop().recipe
             if recipe is None or not recipe.is_valid():
@@ -406,7 +412,7 @@ class budget(BudgetBlock):
             if recipe not in counted:
                 counted.add(recipe)
                 cost += recipe.cost
-                stack += [given for given in recipe.values() if given.array() is None]
+                stack += [given for given in recipe.values if given.array() is None]
         return cost
 
     # ------------------------------------------------------------------ computing again
@@ -424,10 +430,10 @@ class budget(BudgetBlock):
             v = stack.pop()
             if v.number not in steps and v.array() is None:
                 steps[v.number] = v
-                stack += v.recipe.values() if v.recipe is not None else []
+                stack += v.recipe.values if v.recipe is not None else []
         uses: dict[int, int] = {}  # of results that only other results are made of
         for v in steps.values():
-            for given in v.recipe.values() if v.recipe is not None else ():
+            for given in v.recipe.values if v.recipe is not None else ():
                 uses[given.number] = uses.get(given.number, 0) + 1
                 given.busy = True
         arrays: dict[int, Any] = {}
@@ -437,14 +443,14 @@ class budget(BudgetBlock):
                 v = steps[number]
                 if number not in arrays:
                     self._run_again(v, arrays, steps)
-                for given in v.recipe.values() if v.recipe is not None else ():
+                for given in v.recipe.values if v.recipe is not None else ():
                     uses[given.number] -= 1
                     if not uses[given.number] and given is not value:
                         arrays.pop(given.number, None)
                         given.busy = False
         finally:
             for v in steps.values():
-                for given in v.recipe.values() if v.recipe is not None else ():
+                for given in v.recipe.values if v.recipe is not None else ():
                     given.busy = False
             self.seconds += time.perf_counter() - start
         return arrays[value.number]
