@@ -465,6 +465,7 @@ def test_deterministic_memory_is_filled(deterministic):
         torch.empty_permuted((2, 2), (1, 0)),
         torch.Tensor(2),
         torch.ones(2).resize_(4)[2:],
+        torch.empty(2, out=torch.ones(2)),
         torch.empty(1, 1, 1, 2, memory_format=torch.channels_last),
     ]
     assert all([t.isnan().all() for t in made])

@@ -167,6 +167,8 @@ def fill_out(function: str, out: Any, shape: tuple[int, ...], value: Any, wanted
     """The `out=` of a creation function: resized, filled, never recorded."""
     checked_out(function, out, wanted)
     resize_out(out, shape)
+    if value is None:
+        value = unwritten(out._array.dtype)
     if value is not None:
         out._array[...] = from_data.fill_value(value, out._array.dtype)
     out._version_cell().bump(function)
