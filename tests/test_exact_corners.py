@@ -736,3 +736,34 @@ def test_hooks_entered_while_unpacking_end_with_the_pass():
     y.backward()
     x.exp()
     assert seen == []
+
+
+# ------------------------------------------------------------------ outputs that are not cast to
+
+
+def test_outputs_of_decompositions_that_cannot_be_cast():
+    eye, whole = torch.eye(2), torch.zeros(2, 2, dtype=torch.int32)
+    linalg = torch.linalg
+    sentence = "Expected {} to be safely castable from {} dtype, but got {} with dtype {}"
+    result = sentence.format("result", "Float", "result", "Int")
+    for message, call in (
+        (f"cholesky_inverse: {result}", lambda: torch.cholesky_inverse(eye, out=whole)),
+        (f"cholesky_solve: {result}", lambda: torch.cholesky_solve(eye, eye, out=whole)),
+        (f"linalg.pinv: {result}", lambda: linalg.pinv(eye, out=whole)),
+        (f"linalg.cond: {result}", lambda: linalg.cond(eye, out=whole[0, 0])),
+        (
+            f"torch.linalg.householder_product: {result}",
+            lambda: torch.orgqr(eye, torch.ones(2), out=whole),
+        ),
+        (
+            "torch.linalg.eigvals: "
+            + sentence.format("eigenvalues", "ComplexFloat", "eigenvalues", "Float"),
+            lambda: linalg.eigvals(eye, out=torch.zeros(2)),
+        ),
+    ):
+        with pytest.raises(RuntimeError) as error:
+            call()
+        assert str(error.value).split("\n")[0] == message
+    same(torch.cholesky_inverse(eye, out=torch.zeros(2, 2, dtype=torch.float64)), eye.tolist())
+    with pytest.raises(RuntimeError, match=r"should match other.size\(-1\)"):
+        linalg.lstsq(torch.rand(3, 2), torch.rand(4))

@@ -22,6 +22,8 @@ __all__ = [
     "math_sdp_enabled",
     "matmul",
     "mem_efficient_sdp_enabled",
+    "preferred_blas_library",
+    "preferred_linalg_library",
     "sdp_kernel",
 ]
 
@@ -29,6 +31,27 @@ __all__ = [
 def is_built() -> bool:
     """Whether CuPy is installed and sees a GPU: nothing has to be built."""
     return runtime.look() > 0
+
+
+class Libraries:
+    """A choice between libraries for GPUs: there is one of each kind here, and nothing changes."""
+
+    def __init__(self, names: str, answer: str) -> None:
+        self.names = names.split()
+        self.answer = answer
+
+    def __call__(self, backend: Any = None) -> str:
+        if backend is not None and not isinstance(backend, str):
+            raise RuntimeError("Unknown input value type.")
+        if backend is not None and backend not in self.names:
+            raise RuntimeError(f"Unknown input value. Choose from: {', '.join(self.names)}.")
+        return self.answer
+
+
+preferred_linalg_library = Libraries("default cusolver magma", "_LinalgBackend.Default")
+preferred_blas_library = Libraries(
+    "default cublas hipblas cublaslt hipblaslt ck", "_BlasBackend.Cublas"
+)
 
 
 class cuBLASModule:

@@ -18,6 +18,9 @@ from ...errors import must_be_tensor
 # What PyTorch says where an `out` of another dtype than the result is not cast (`out_dtype`).
 OUT_EXACT = "Expected out tensor to have dtype {want_c}, but got {got_c} instead"
 OUT_FOUND = "Found dtype {got} but expected {want}"
+# What it says of one that the result cannot be cast to.
+SAFELY = "Expected {what} to be safely castable from {want} dtype, but got {what} with dtype {got}"
+OUT_SAFELY = SAFELY.replace("{what}", "result")
 OUT_SAME_TYPE = "{name}(): self and result must have the same scalar type"
 
 BOOL, INTEGRAL, FLOATING, COMPLEX = 0, 1, 2, 3

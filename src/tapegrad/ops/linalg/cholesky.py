@@ -9,7 +9,7 @@ import numpy as np
 from ...core.named_results import return_type
 from ...core.warned import warn_once
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import OUT_EXACT, only_bool
+from ..block.checks import OUT_EXACT, OUT_SAFELY, only_bool
 from ..block.samples import Draw, Index
 from .matrices import (
     NOT_POSITIVE,
@@ -271,7 +271,11 @@ class CholeskyInverse(Block):
 FACTOR = Index([[[2.0 + 0.0j]], [[0.5 + 0.0j]]])
 
 
-@api(samples=[Case(FACTOR), Case(FACTOR, True), Case(Draw(0, 0))], autocast=Autocast(cpu=SINGLE))
+@api(
+    samples=[Case(FACTOR), Case(FACTOR, True), Case(Draw(0, 0))],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype="{name}: " + OUT_SAFELY,
+)
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """cholesky_inverse(input, upper=False) -> Tensor: the inverse of A = L Lᴴ, from L.
 
@@ -316,6 +320,7 @@ class CholeskySolve(Block):
 @api(
     samples=[Case(Draw(2, 1, 3), POSITIVE), Case(Draw(1, 2), POSITIVE, True)],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype="{name}: " + OUT_SAFELY,
 )
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """cholesky_solve(input, input2, upper=False) -> Tensor: X of A X = B, for A = L Lᴴ from L.

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.named_results import return_type
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import OUT_EXACT, is_complex
+from ..block.checks import OUT_EXACT, OUT_SAFELY, is_complex
 from ..block.samples import Draw, Index
 from ..pointwise.minmax_where import where
 from .matrices import (
@@ -336,6 +336,7 @@ def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     name="linalg.tensorinv",
     samples=[Case(Draw(2, 3, 6)), Case(Draw(4, 2, 2), ind=1)],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype="tensorinv: " + OUT_SAFELY,
 )
 def linalg_tensorinv(input: Any, ind: int = 2) -> Any:
     """linalg.tensorinv(input, ind=2) -> Tensor: the inverse of tensordot with `input`.

@@ -14,6 +14,7 @@ from ...core.host_arrays import host
 from ...core.named_results import return_type
 from ...kernels.cpu import lapack
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
+from ..block.checks import OUT_SAFELY
 from ..block.samples import Draw
 from .matrices import adjoint, by_column, check_kernel, scalar_type
 
@@ -215,7 +216,15 @@ REFLECTIONS = [
 ]
 
 
-@api(name="linalg.householder_product", samples=REFLECTIONS, autocast=Autocast(cpu=SINGLE))
+OUT_PRODUCT = "torch.linalg.householder_product: " + OUT_SAFELY
+
+
+@api(
+    name="linalg.householder_product",
+    samples=REFLECTIONS,
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_PRODUCT,
+)
 def linalg_householder_product(input: Any, tau: Any) -> Any:
     """linalg.householder_product(input, tau) -> Tensor: the first columns of H₁ H₂ … .
 
@@ -226,7 +235,11 @@ def linalg_householder_product(input: Any, tau: Any) -> Any:
     return multiplied(input, tau)
 
 
-@api(samples=REFLECTIONS[:2], autocast=Autocast(cpu=SINGLE))
+@api(
+    samples=REFLECTIONS[:2],
+    autocast=Autocast(cpu=SINGLE),
+    out_dtype=OUT_PRODUCT,
+)
 def orgqr(input: Any, input2: Any) -> Any:
     """orgqr(input, input2) -> Tensor: the same as `linalg.householder_product`.
 
@@ -303,12 +316,12 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bo
     if other.ndim < 2:
         raise RuntimeError("torch.ormqr: other must have at least 2 dimensions.")
     side = -2 if left else -1
+    if other.shape[side] != a.shape[-2]:
+        raise RuntimeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2]")
     if last_size(tau) != min(other.shape[side], a.shape[-1]):
         raise RuntimeError(
             f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])"
         )
-    if other.shape[side] != a.shape[-2]:
-        raise RuntimeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2]")
     check_tau("torch.ormqr", a, tau)
     if other.ndim != a.ndim:
         raise RuntimeError(

@@ -14,7 +14,7 @@ from ...core.devices import on_device_of
 from ...core.warned import warn_once
 from ...errors import does_not_fit
 from ..block import APIS, SINGLE, Autocast, Case, api
-from ..block.checks import invalid_call, only_bool
+from ..block.checks import OUT_SAFELY, invalid_call, only_bool
 from ..block.samples import Draw
 from ..reduce.vector_norm import check_dtype, vector_norm
 from . import solve as linalg_solve  # noqa: F401  cond calls linalg.inv_ex
@@ -187,6 +187,7 @@ def norm(
 
 @api(
     name="linalg.cond",
+    out_dtype="{torch_name}: " + OUT_SAFELY,
     samples=[
         Case(Draw(2, 2, low=1.0, high=2.0)),
         Case(Draw(2, 4, 3), -2),
@@ -269,6 +270,7 @@ def tolerances(function: str, input: Any, atol: Any, rtol: Any) -> tuple[Any, An
 
 @api(
     name="linalg.matrix_rank",
+    out_dtype="torch.{torch_name}: " + OUT_SAFELY,
     samples=[
         Case(Draw(3, 2)),
         Case(Draw(2, 3, 3), 0.1),

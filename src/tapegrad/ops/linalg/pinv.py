@@ -12,7 +12,7 @@ from ...core.named_results import return_type
 from ...core.node import unbroadcast
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
 from ..block.batching import lift, padded
-from ..block.checks import invalid_call
+from ..block.checks import OUT_SAFELY, invalid_call
 from ..block.samples import Draw
 from .matrices import adjoint, check_square, common_batch, is_half, scalar_type
 from .norms import default_tolerance, real_tolerance, tolerances
@@ -119,7 +119,7 @@ PINV_CASES = [
 ]
 
 
-@api(name="linalg.pinv", samples=PINV_CASES)
+@api(name="linalg.pinv", samples=PINV_CASES, out_dtype="{torch_name}: " + OUT_SAFELY)
 def pinv(
     input: Any,
     rcond: Any = None,
@@ -316,7 +316,8 @@ class LinalgLstsq(Block):
                 )
         vector = y.shape == x.shape[:-1]
         if x.shape[-2] != y.shape[-1 if vector or y.ndim < x.ndim else -2]:
-            raise RuntimeError(f"{function}: input.size(-2) should match other.size(-2)")
+            rows = -1 if vector or y.ndim == 1 else -2
+            raise RuntimeError(f"{function}: input.size(-2) should match other.size({rows})")
         common_batch(y if y.ndim == x.ndim else y[..., None], x)
         if driver is None:
             driver = "gelsy"

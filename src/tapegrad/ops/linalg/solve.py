@@ -8,7 +8,7 @@ from typing import Any
 from ...core.named_results import return_type
 from ...core.warned import warn_once
 from ..block import SINGLE, Autocast, Block, Case, api, apply, op
-from ..block.checks import OUT_EXACT, only_tensors
+from ..block.checks import OUT_EXACT, OUT_SAFELY, only_tensors
 from ..block.samples import Draw, Index
 from .det import SQUARE, SQUARES
 from .matrices import (
@@ -162,6 +162,7 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
     name="linalg.tensorsolve",
     samples=[Case(Draw(2, 3, 6), Draw(2, 3)), Case(Draw(2, 4, 2), Draw(2, 2), dims=(1,))],
     autocast=Autocast(cpu=SINGLE),
+    out_dtype="tensorsolve: " + OUT_SAFELY,
 )
 def linalg_tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
     """linalg.tensorsolve(input, other, dims=None) -> Tensor: X of tensordot(input, X) = other.

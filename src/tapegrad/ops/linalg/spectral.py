@@ -20,7 +20,7 @@ from ...core.transforms.batched import physical_array
 from ...core.warned import warn_once
 from ...kernels.cpu import KERNELS
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, helper, looks_at_values, op
-from ..block.checks import OUT_EXACT, is_complex, only_bool, only_tensors
+from ..block.checks import OUT_EXACT, SAFELY, is_complex, only_bool, only_tensors
 from ..block.samples import Draw
 from . import solve as linalg_solve  # noqa: F401  rules call linalg.solve
 from .matrices import (
@@ -325,6 +325,7 @@ def eig_of(function: str, input: Any, vectors: bool) -> Any:
 
 @api(
     name="linalg.eigvals",
+    out_dtype="torch.{torch_name}: " + SAFELY.replace("{what}", "eigenvalues"),
     samples=[Case(Draw(3, 3)), Case(Draw(2, 2, 2, layout="T")), Case(Draw(0, 0))],
     autocast=Autocast(cpu=SINGLE),
 )

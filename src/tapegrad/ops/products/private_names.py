@@ -9,6 +9,7 @@ from ...core.base import TensorBase
 from ...dtypes import cpp_name
 from ...errors import must_be_tensor
 from ..block.checks import wrap_dim
+from ..creation.sized import resize_out
 from ..nn.smooth_activations import gelu
 from .matmul import mm
 
@@ -64,8 +65,19 @@ def check_out(out: Any, shape: tuple[int, int]) -> None:
 
 
 def _addmm_activation(
-    input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, use_gelu: bool = False
+    input: Any,
+    mat1: Any,
+    mat2: Any,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    use_gelu: bool = False,
+    out: Any = None,
 ) -> Any:
     """`addmm`, then `relu` or `gelu`."""
     found = input.addmm(mat1, mat2, beta=beta, alpha=alpha)
-    return gelu(found) if use_gelu else found.relu()
+    found = gelu(found) if use_gelu else found.relu()
+    if out is None:
+        return found
+    resize_out(out, found._array.shape)
+    return out.copy_(found)
