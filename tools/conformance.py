@@ -116,7 +116,7 @@ class Lack(types.ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs and isinstance(args[0], types.FunctionType):
             return args[0]  # used as a decorator
-        if Helpers.depth:
+        if Helpers.depth or os.environ.get(f"{MARK}_TORCH") == "1":  # it may give a decorator
             return Lack(f"{self.__name__}()")
         raise Lacking(self.__name__)
 
