@@ -767,3 +767,17 @@ def test_outputs_of_decompositions_that_cannot_be_cast():
     same(torch.cholesky_inverse(eye, out=torch.zeros(2, 2, dtype=torch.float64)), eye.tolist())
     with pytest.raises(RuntimeError, match=r"should match other.size\(-1\)"):
         linalg.lstsq(torch.rand(3, 2), torch.rand(4))
+
+
+def test_preferred_libraries_can_be_put_back():
+    for choose in (
+        torch.backends.cuda.preferred_linalg_library,
+        torch.backends.cuda.preferred_blas_library,
+    ):
+        before = choose()
+        choose("default")
+        assert choose(before) is before
+        with pytest.raises(RuntimeError, match="Choose from: default"):
+            choose("none")
+        with pytest.raises(RuntimeError, match="Unknown input value type"):
+            choose(3)

@@ -33,19 +33,29 @@ def is_built() -> bool:
     return runtime.look() > 0
 
 
+class Library:
+    """The library that is used, as PyTorch names it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
 class Libraries:
     """A choice between libraries for GPUs: there is one of each kind here, and nothing changes."""
 
-    def __init__(self, names: str, answer: str) -> None:
+    def __init__(self, names: str, only: str) -> None:
         self.names = names.split()
-        self.answer = answer
+        self.only = Library(only)
 
-    def __call__(self, backend: Any = None) -> str:
-        if backend is not None and not isinstance(backend, str):
+    def __call__(self, backend: Any = None) -> Library:
+        if backend is not None and not isinstance(backend, (str, Library)):
             raise RuntimeError("Unknown input value type.")
-        if backend is not None and backend not in self.names:
+        if isinstance(backend, str) and backend not in self.names:
             raise RuntimeError(f"Unknown input value. Choose from: {', '.join(self.names)}.")
-        return self.answer
+        return self.only
 
 
 preferred_linalg_library = Libraries("default cusolver magma", "_LinalgBackend.Default")
