@@ -17,7 +17,7 @@ from . import KERNELS
 from .blas import CONNECTED
 from .directions import elementwise_along
 from .formulas import Traces, formula
-from .overrides import override, override_into
+from .overrides import behind_formula, override, override_into
 from .overrides.rows import half_of, single_of
 from .result_order import InOrder
 from .steps import lstm_step_kernel
@@ -66,7 +66,7 @@ class Native(Backend):
         if not op.elementwise or op.variadic or op.name in CONTIGUOUS:
             return reference
         op.native = True
-        return formula(op, reference)
+        return formula(op, behind_formula(op.name, reference))
 
     def into(self, op: Op, change: Any) -> Any:
         """The function that turns an op's first array into the result; `change` is the block's."""

@@ -364,7 +364,7 @@ def above(xp: Any, input: Any, threshold: Any, value: Any) -> Any:
         raise not_implemented("threshold_cpu", dtypes.of(input.dtype))
     if input.dtype.kind in "iu":
         low = input <= cast_value(threshold, input.dtype)
-        return xp.where(low, input.dtype.type(value), input)
+        return pick(xp, low, xp.full_like(input, value), input)
     low = half_as_single(input) <= threshold
     return pick(xp, low, xp.full_like(input, value), input) if value else keep(xp, ~low, input)
 

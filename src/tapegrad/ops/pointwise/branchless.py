@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-INTEGERS = {2: np.dtype("int16"), 4: np.dtype("int32"), 8: np.dtype("int64")}
+INTEGERS = {1: np.dtype("int8"), 2: np.dtype("int16"), 4: np.dtype("int32"), 8: np.dtype("int64")}
 SMALL = 1024  # below this, one call costs less than four
 
 
@@ -27,7 +27,7 @@ def keep(xp: Any, mask: Any, x: Any) -> Any:
 
 
 def pick(xp: Any, mask: Any, a: Any, b: Any) -> Any:
-    """The floats `a` where `mask` holds, `b` elsewhere; both of one dtype."""
+    """The numbers `a` where `mask` holds, `b` elsewhere; both of one dtype."""
     if a.size < SMALL or mask.shape != a.shape or b.shape != a.shape or mask.dtype.kind != "b":
         return xp.where(mask, a, b)
     kind = INTEGERS[a.dtype.itemsize]

@@ -9,7 +9,9 @@ import numpy as np
 from ... import dtypes
 from ...core.array_kind import refuse_meta
 from ...core.base import STATE, TensorBase
+from ...core.host_arrays import host
 from ...core.python_dispatch import ask_about, is_asked, read_values
+from ...core.rounding import half_as_single, rounded_to
 from ...core.transforms.batched import is_batched, no_rule, refusal
 from ...kernels.cpu import KERNELS
 from ..block import APIS, PROMOTE, Block, Case, api, apply, op, ufunc
@@ -350,6 +352,18 @@ class Signbit(Question):
 # ---------------------------------------------------------------------- whole tensors
 
 
+def within_halves(input: Any, other: Any, rtol: float, atol: float) -> Any:
+    """The tolerances of `isclose` in half precision: steps are rounded to it, numbers are not."""
+
+    def as_half(x: Any) -> Any:
+        return half_as_single(rounded_to(x, input.dtype))
+
+    a, b = half_as_single(input), half_as_single(other)
+    distance = as_half(np.abs(a - b))
+    allowed = as_half(np.float32(atol) + as_half(np.abs(np.float32(rtol) * b)))
+    return np.isfinite(distance) & (distance <= allowed)
+
+
 @op
 class Isclose(Block):
     """isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor: which elements
@@ -375,6 +389,8 @@ class Isclose(Block):
             input = input.astype(dtypes.default_np())
         if other.dtype.kind in "biu":
             other = other.astype(dtypes.default_np())
+        if input.dtype.itemsize == 2 and input.dtype.kind in "fV" and xp is host:
+            return close | within_halves(input, other, rtol, atol)
         distance = xp.abs(input - other)
         return close | (xp.isfinite(distance) & (distance <= atol + xp.abs(rtol * other)))
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import numpy as np
+
 # By family: the modules here that override something. They import the ops in turn, and so are
 # imported when an op of theirs is made.
 MODULES: dict[str, tuple[str, ...]] = {
@@ -81,6 +83,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "masked_select",
     ),
     "transforms": ("_fft_c2c", "_fft_r2c", "_fft_c2r"),
+    "distances": ("cdist_forward", "pdist_forward"),
     "grid": tuple([f"grid_{name}_{n}d" for n in (2, 3) for name in ("sampler", "adder", "slope")]),
     "pairs": (
         *[f"special_chebyshev_polynomial_{kind}" for kind in "tuvw"],
@@ -118,6 +121,20 @@ def override(name: str, reference: Any) -> Any:
     if home is None:
         return None
     return importlib.import_module(f"{__name__}.{home}").OVERRIDES[name](reference)
+
+
+def behind_formula(name: str, reference: Any) -> Any:
+    """The fallback of a formula of the vector machine: `reference`, or what is faster."""
+    if name != "neg":
+        return reference
+
+    def negative(x: Any) -> Any:
+        """NumPy takes several times as long for complex numbers as for their parts."""
+        if type(x) is np.ndarray and x.dtype.kind == "c" and x.ndim and x.flags.c_contiguous:
+            return np.negative(x.view(x.real.dtype)).view(x.dtype)
+        return reference(x)
+
+    return negative
 
 
 def override_into(name: str, reference: Any) -> Any:

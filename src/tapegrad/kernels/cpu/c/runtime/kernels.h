@@ -88,6 +88,9 @@
 /* gamma_functions.c */
 #define TG_GAMMA_KERNELS(X) X(gamma_function_f32) X(gamma_function_f64)
 
+/* distances.c */
+#define TG_DISTANCE_KERNELS(X) X(distances_f32) X(distances_f64)
+
 /* grid_sampling.c */
 #define TG_GRID_KERNELS(X)                                                                         \
     X(grid_sample_f32) X(grid_sample_f64) X(grid_add_f32) X(grid_add_f64) X(grid_slope_f32)        \
@@ -136,7 +139,7 @@
     TG_RANDOM_KERNELS(X) TG_SORT_KERNELS(X) TG_ATTENTION_KERNELS(X) TG_RECURRENT_KERNELS(X)        \
     TG_EXTREME_KERNELS(X) TG_WHOLE_KERNELS(X) TG_REJECTION_KERNELS(X) TG_RANGE_KERNELS(X)          \
     TG_PAIR_KERNELS(X) TG_TRIANGLE_KERNELS(X) TG_DIRECTION_KERNELS(X) TG_PORTABLE_KERNELS(X) \
-    TG_GAMMA_KERNELS(X) TG_GRID_KERNELS(X)
+    TG_GAMMA_KERNELS(X) TG_GRID_KERNELS(X) TG_DISTANCE_KERNELS(X)
 
 #define X(name) void tg_##name(void **p, const int64_t *n, const double *x);
 TG_KERNELS(X)
