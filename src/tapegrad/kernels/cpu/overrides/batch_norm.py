@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 from ....core.strides import channels_last
-from .rows import F64, dense, empty, for_dtypes, is_dense, pick
+from .rows import (
+    F64,
+    contiguous,
+    dense,
+    empty,
+    for_dtypes,
+    half_of,
+    is_dense,
+    is_half,
+    pick,
+    single_of,
+)
 
 DTYPES = for_dtypes("batch_norm")
 NOTHING = np.zeros(0, np.float32)  # in the place of a gradient that nobody asks for
@@ -113,6 +124,10 @@ def group_norm(reference: Any) -> Any:
     kernels = for_dtypes("group_norm")
 
     def kernel(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Any:
+        if is_half(input) and input.size and alike(input, weight, bias):
+            wide = [None if x is None else single_of(x) for x in (input, weight, bias)]
+            found = kernel(*wide, groups, eps)
+            return tuple([half_of(contiguous(x), input.dtype) for x in found])
         run = pick(kernels, input)
         if run is None or not input.size or not alike(input, weight, bias):
             return reference(input, weight, bias, groups, eps)

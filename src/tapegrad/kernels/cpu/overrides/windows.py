@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import dense, empty, for_dtypes, is_dense, pick
+from .rows import contiguous, dense, empty, for_dtypes, half_of, is_dense, is_half, pick, single_of
 
 Ints = tuple[int, ...]
 
@@ -196,22 +196,41 @@ def fractional_max(reference: Any) -> Any:
     return kernel
 
 
+def in_single(make: Any) -> Any:
+    """The kernel for half precision, too: it computes in float, and values are rounded once."""
+
+    def made(reference: Any) -> Any:
+        kernel = make(reference)
+
+        def run(input: Any, *how: Any) -> Any:
+            if not is_half(input) or not input.size or not input.flags.c_contiguous:
+                return kernel(input, *how)
+            found = kernel(single_of(input), *how)
+            if type(found) is tuple:
+                return half_of(contiguous(found[0]), input.dtype), *found[1:]
+            return found if found.dtype == np.int64 else half_of(contiguous(found), input.dtype)
+
+        return run
+
+    return made
+
+
 OVERRIDES = {
     "fractional_max_pool2d": fractional_max,
     "fractional_max_pool3d": fractional_max,
-    "max_pool3d": max_pool(True, False),
-    "max_pool3d_with_indices": max_pool(True, True),
+    "max_pool3d": in_single(max_pool(True, False)),
+    "max_pool3d_with_indices": in_single(max_pool(True, True)),
     "max_pool3d_backward": at_places,
-    "adaptive_max_pool2d": adaptive_max,
-    "adaptive_max_pool3d": adaptive_max,
+    "adaptive_max_pool2d": in_single(adaptive_max),
+    "adaptive_max_pool3d": in_single(adaptive_max),
     "adaptive_max_pool2d_backward": at_places,
     "adaptive_max_pool3d_backward": at_places,
     "fractional_max_pool2d_backward": at_places,
     "fractional_max_pool3d_backward": at_places,
     "avg_pool3d": avg_pool,
     "avg_pool3d_backward": avg_pool_backward,
-    "adaptive_avg_pool2d": adaptive_mean,
-    "adaptive_avg_pool3d": adaptive_mean,
+    "adaptive_avg_pool2d": in_single(adaptive_mean),
+    "adaptive_avg_pool3d": adaptive_mean,  # PyTorch adds up in half precision
     "adaptive_avg_pool2d_backward": adaptive_mean_backward,
     "adaptive_avg_pool3d_backward": adaptive_mean_backward,
 }
