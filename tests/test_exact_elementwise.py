@@ -1,4 +1,4 @@
-"""Elementwise functions where NumPy's own loops are not what is wanted; the values are PyTorch's."""
+"""Elementwise functions where NumPy's own loops are not enough; the values are PyTorch's."""
 
 import math
 
