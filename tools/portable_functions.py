@@ -1,7 +1,7 @@
 """The loops in C of src/tapegrad/kernels/portable/formulas.py, printed by running it on symbols.
 
 Every operation becomes a variable of its own, in the order in which NumPy would do it. The result
-is included by c/kernels/portable_functions.c.
+is included by c/kernels/portable_functions.h.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ class Symbol:
     __and__, __or__ = infix("&"), infix("|")
     __lshift__, __rshift__ = infix("<<"), infix(">>")
     __lt__, __gt__ = infix("<", "b"), infix(">", "b")
+    __le__, __ge__ = infix("<=", "b"), infix(">=", "b")
     __eq__, __ne__ = infix("==", "b"), infix("!=", "b")  # type: ignore[assignment]
 
     def __neg__(self) -> Symbol:
@@ -94,7 +95,7 @@ def function(name: str, formula: Any, letters: str) -> list[str]:
     out = formula(printer, *[Symbol(printer, "d", letter) for letter in letters])
     arguments = ", ".join([f"double {letter}" for letter in letters])
     return [
-        f"TG_INLINE double {name}_of({arguments}) {{",
+        f"TG_INLINE double portable_{name}({arguments}) {{",
         *[f"    {line}" for line in printer.lines],
         f"    return {out.text};",
         "}",
@@ -102,13 +103,14 @@ def function(name: str, formula: Any, letters: str) -> list[str]:
 
 
 def page() -> str:
+    """Per function `NAME_f64`, and `NAME_f32` for results that are rounded to single floats."""
     lines = [HEAD]
-    for table, letters, entry in (
-        (formulas.UNARY, "a", "OF_ONE"),
-        (formulas.BINARY, "ab", "OF_TWO"),
-    ):
+    for table, letters in ((formulas.UNARY, "a"), (formulas.BINARY, "ab")):
         for name, formula in table.items():
-            lines += function(name, formula, letters)
-            far = name in formulas.AFTER_TURNS
-            lines.append(f"{'OF_ANGLES' if far else entry}({name})\n")
+            lines += [*function(f"{name}_f64", formula, letters), ""]
+            single = formulas.SINGLE.get(name)
+            if single is None:
+                lines.append(f"#define portable_{name}_f32 portable_{name}_f64\n")
+            else:
+                lines += [*function(f"{name}_f32", single, letters), ""]
     return "\n".join(lines)

@@ -23,6 +23,19 @@ PRIMITIVES = frozenset(
     select
     """.split()
 )
+# What the portable mode has in the place of some (kernels/portable), and those it has none for.
+PORTABLE = {
+    name: f"portable_{name}"
+    for name in """
+    exp exp2 expm1 log log2 log10 log1p sinh cosh tanh erf erfc lgamma hypot logaddexp logaddexp2
+    """.split()
+} | {
+    "pow": "portable_power",
+    "atan2": "portable_arctan2",
+    **{name: f"portable_arc{name[1:]}" for name in "asin acos atan asinh acosh atanh".split()},
+}
+NOT_PORTABLE = frozenset("sin cos tan sigmoid erfinv gelu_value gelu_slope".split())
+NUMPYS_POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}  # by `**`
 # Those of single precision alone.
 SINGLE = frozenset("erfinv gelu_value gelu_slope round_bf16 round_f16".split())
 COMMUTATIVE = frozenset(["add", "mul"])
@@ -58,6 +71,10 @@ class Expression:
         return f"{self.name}({', '.join(map(repr, self.args))})"
 
 
+def is_number(e: Expression) -> bool:
+    return e.name == "number"
+
+
 class Maker:
     """Makes the expressions of one trace, each of them once."""
 
@@ -65,6 +82,7 @@ class Maker:
         self.made: dict[Any, Expression] = {}
         self.wide = False  # computed in double, whatever it is computed of
         self.decided = False  # it depends on the values of numbers which way the formula went
+        self.portable = False  # its functions have the same bits on every machine
         self.branches = False  # some of it is computed for elements that do not need it
 
     def input(self, place: int, is_truth: bool = False) -> Expression:
@@ -92,6 +110,13 @@ class Maker:
         return self.made[key]
 
     def apply(self, name: str, *args: Expression) -> Expression:
+        if self.portable:
+            if name in NOT_PORTABLE:
+                raise NotImplementedError(f"no portable primitive computes {name}")
+            exact = NUMPYS_POWERS.get(args[1].value) if name == "pow" and is_number(args[1]) else ""
+            if exact:
+                return self.apply(exact, args[0])
+            name = PORTABLE.get(name, name)
         simple = simplified(self, name, args)
         if simple is not None:
             return simple

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .expressions import SINGLE, Expression, Maker, in_order
+from .expressions import PORTABLE, SINGLE, Expression, Maker, in_order
 
 # About how many nanoseconds one element takes: what decides whether threads are worth it.
 COST: dict[str, float] = {
@@ -22,6 +22,7 @@ COST: dict[str, float] = {
         10.0,
     ),
     **dict.fromkeys("div sqrt reciprocal".split(), 0.4),
+    **dict.fromkeys(PORTABLE.values(), 3.0),
 }
 CHEAP = 0.15
 # What only some elements need is passed over in blocks where none does, if it costs as much.

@@ -10,13 +10,14 @@ and runs on NumPy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from .expressions import PRIMITIVES, SINGLE, Expression, Maker
+from .expressions import NOT_PORTABLE, PRIMITIVES, SINGLE, Expression, Maker
 
 BOOL = np.dtype(bool)
 
@@ -115,6 +116,8 @@ class Symbol(NDArrayOperatorsMixin):
         if is_half(dtype):
             made = self.maker.apply(rounding(dtype), made)
         if all([isinstance(x, Number) or not isinstance(x, Symbol) for x in inputs]):
+            if self.maker.portable:
+                raise Untraceable("arithmetic of numbers: Python does that in double precision")
             with np.errstate(all="ignore"):
                 value = ufunc(*[x.value if isinstance(x, Number) else x for x in inputs])
             return Number(self.maker, made, dtype, value)
@@ -280,6 +283,8 @@ def only_of_truths(name: str) -> Callable[..., Expression]:
 def log_sum(maker: Maker, a: Expression, b: Expression, power: str, of_two: float) -> Expression:
     """The logarithm of the sum of two powers; `of_two` is that of two."""
     apply = maker.apply
+    if maker.portable:
+        return apply("logaddexp" if power == "exp" else "logaddexp2", a, b)
     gap = apply("abs", apply("sub", a, b))
     rest = apply("log1p", apply(power, apply("neg", gap)))
     rest = apply("mul", rest, maker.number(of_two / math.log(2.0)))
@@ -409,11 +414,15 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 class TracedNumPy:
     """NumPy for symbols: with those functions that do not ask their arguments.
 
-    `primitives` are the functions of `pointwise` that a machine has; others are their formulas.
+    `primitives` are the functions of `pointwise` that a machine has, `known_as` those that it has
+    by another name; others are their formulas.
     """
 
-    def __init__(self, primitives: frozenset[str]) -> None:
-        self.primitives = primitives
+    def __init__(
+        self, primitives: frozenset[str], known_as: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.primitives = primitives | known_as.keys()
+        self.known_as = known_as
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
@@ -441,7 +450,8 @@ class TracedNumPy:
             wide = [x.astype(inner) if isinstance(x, Symbol) else x for x in operands]
             return self.pointwise(function, tuple(wide), double).astype(first.dtype)
         if name in self.primitives and (name not in SINGLE or first.dtype.itemsize == 4):
-            made = first.maker.apply(name, *[first.read(x) for x in operands])
+            primitive = self.known_as.get(name, name)
+            made = first.maker.apply(primitive, *[first.read(x) for x in operands])
             return Symbol(first.maker, made, first.dtype)
         if not double:
             return function(self, *operands)
@@ -465,3 +475,4 @@ class TracedNumPy:
 
 
 XP = TracedNumPy(PRIMITIVES)
+PORTABLE_XP = TracedNumPy(PRIMITIVES - NOT_PORTABLE, {"erf_single": "erf", "log_gamma": "lgamma"})

@@ -10,9 +10,10 @@ import numpy as np
 from .. import dtypes
 from ..core.op import REGISTRY, Op
 from ..core.rule_functions import RAW
+from ..core.settings import Settings
 from .expressions import Expression, Maker, in_order
 from .program import BFLOAT16_KIND, DOUBLE_KIND, FLOAT16_KIND, FLOAT_KIND, program
-from .symbols import XP, Symbol, TracedNumPy, Untraceable
+from .symbols import PORTABLE_XP, XP, Symbol, TracedNumPy, Untraceable
 
 DTYPES = {
     FLOAT_KIND: np.dtype(np.float32),
@@ -41,8 +42,11 @@ class Tracer:
         tensors = [symbols.input(of_truths) for _ in range(op.width)]
         given = attrs if by_value else symbols.for_numbers(attrs)
         try:
-            results = results_of(op.forward(XP, *tensors, *given))
+            xp = PORTABLE_XP if Settings.portable else XP
+            results = results_of(op.forward(xp, *tensors, *given))
             sources = list(range(symbols.count))
+            if symbols.rounds_less(kind):
+                return None
             if any([e is None or e.name == "input" for e in results]):
                 return None  # an input that is returned unchanged must stay a view
             return program(kind, results, sources, self.codes, symbols.maker)
@@ -69,11 +73,14 @@ class Tracer:
         values += [Unknown()] * len(op.metas)
         try:
             results: list[Expression | None] = []
+            space = PORTABLE_TRACED if Settings.portable else TRACED
             for i, rule in enumerate(op.rules):
                 if mask >> i & 1 and rule is not None:
-                    results += results_of(rule.call(TRACED, grad, tuple(values)))
+                    results += results_of(rule.call(space, grad, tuple(values)))
                 else:
                     results.append(None)
+            if symbols.rounds_less(kind):
+                return None
             sources, results = symbols.used(results)
             return program(kind, results, sources, self.codes, symbols.maker)
         except Exception:
@@ -93,7 +100,7 @@ class TracedSpace:
         return getattr(RAW, name) if op is None else functools.partial(op.forward, self.xp)
 
 
-TRACED = TracedSpace(XP)
+TRACED, PORTABLE_TRACED = TracedSpace(XP), TracedSpace(PORTABLE_XP)
 
 
 class Unknown:
@@ -108,6 +115,7 @@ class Symbols:
 
     def __init__(self, kind: int) -> None:
         self.maker = Maker()
+        self.maker.portable = Settings.portable
         self.dtype = dtypes.bfloat16.np if kind == BFLOAT16_KIND else DTYPES[kind]
         self.count = 0
         self.sources: list[int] = []
@@ -124,6 +132,10 @@ class Symbols:
         for i, value in enumerate(attrs):
             made.append(self.input(source=source + i) if is_number(value) else value)
         return made
+
+    def rounds_less(self, kind: int) -> bool:
+        """Whether a program would compute in double what the portable mode rounds on the way."""
+        return self.maker.portable and self.maker.wide and kind != DOUBLE_KIND
 
     def used(self, results: list[Expression | None]) -> tuple[list[int], list[Expression | None]]:
         """The inputs that results need, the gradient first, and results that count only those."""

@@ -10,7 +10,6 @@ from typing import Any
 import tapegrad as tg
 
 from ..core.base import STATE
-from ..core.settings import Settings
 from ..core.tensor_lists import with_gradients
 from ..kernels.cpu import KERNELS
 from ._multi_tensor import FEWEST, Update, update_many
@@ -144,8 +143,7 @@ def update_group(states: Any, group: dict[str, Any], rule: Rule, ready: Any = No
         check_modes(group, params, rule)
     if rule.on_device is not None and STATE.device_type is not None and params:
         params = update_on_device(params, states, group, rule.on_device, ready)
-    in_c = KERNELS is not None and not Settings.portable
-    if rule.on_device and in_c and params and group["foreach"] is not False:
+    if rule.on_device and KERNELS is not None and params and group["foreach"] is not False:
         params = update_natively(params, states, group, rule.on_device, rule.update)
     if rule.gathers and len(params) >= FEWEST and group["foreach"] is not False:
         params = update_many(params, states, group, rule.update, rule.scalars)

@@ -17,7 +17,7 @@ from . import KERNELS
 from .blas import CONNECTED
 from .directions import elementwise_along
 from .formulas import Traces, formula
-from .overrides import behind_formula, override, override_into
+from .overrides import HOME, behind_formula, override, override_into
 from .overrides.rows import half_of, single_of
 from .result_order import InOrder
 from .steps import lstm_step_kernel
@@ -31,6 +31,20 @@ CONTIGUOUS = frozenset(
 
 
 PRODUCTS = ("addmm", "mm")  # their gradients are made in c/kernels/products.c
+
+
+# Kernels by hand that move elements, compare them, or add them up one after the other: they have the
+# bits of the reference, whatever the processor.
+SAME_BITS = frozenset(
+    """
+    whole_product argmax argmin all any cast masked_fill tril triu clone max_pool2d
+    max_pool2d_with_indices max_pool_indices max_pool2d_backward max_pool3d max_pool3d_with_indices
+    max_pool3d_backward adaptive_max_pool2d adaptive_max_pool2d_backward adaptive_max_pool3d
+    adaptive_max_pool3d_backward embedding embedding_dense_backward index_select index_add gather
+    scatter_into select_backward slice_backward scatter_add scatter_src scatter_value index
+    index_into index_put masked_select nextafter sort sort_stable topk
+    """.split()
+)
 
 
 class Native(Backend):
@@ -56,23 +70,32 @@ class Native(Backend):
             reference = portable_kernel(op, reference)
         if (op.elementwise or op.ordered) and op.width > 1 and op.name not in CONTIGUOUS:
             reference = InOrder(reference, op.ordered_by)
-        if KERNELS is None or Settings.portable:
+        if KERNELS is None:
             return reference
-        by_hand = override(op.name, reference)
-        if by_hand is not None:
-            return by_hand
+        if Settings.portable:
+            from ..portable.rows import OVERRIDES
+
+            along_rows = OVERRIDES.get(op.name)
+            if along_rows is not None:
+                return along_rows(reference)
+        if not Settings.portable or op.name in SAME_BITS:
+            by_hand = override(op.name, reference)
+            if by_hand is not None:
+                return by_hand
         if op.view:
             return KERNELS.KnownViews(reference)
-        if not op.elementwise or op.variadic or op.name in CONTIGUOUS:
+        if not op.elementwise or op.variadic or op.name in CONTIGUOUS or op.name in HOME:
             return reference
         op.native = True
-        return formula(op, behind_formula(op.name, reference))
+        if not Settings.portable:
+            reference = behind_formula(op.name, reference)
+        return formula(op, reference)
 
     def into(self, op: Op, change: Any) -> Any:
         """The function that turns an op's first array into the result; `change` is the block's."""
         self.changes[op.name] = change
         reference = functools.partial(change, self.xp)
-        if KERNELS is None or Settings.portable:
+        if KERNELS is None or (Settings.portable and op.name not in SAME_BITS):
             return reference
         return override_into(op.name, reference)
 
@@ -97,9 +120,7 @@ class Native(Backend):
 
     def gradients(self, op: Op) -> Any:
         """All gradients at once: (gradient, kept, edges) -> list, or None to use the rules."""
-        if Settings.portable:
-            return None
-        if KERNELS is not None and op.name in PRODUCTS:
+        if KERNELS is not None and op.name in PRODUCTS and not Settings.portable:
             return getattr(KERNELS, f"{op.name}_gradients") if asks_strides(op) else None
         if KERNELS is None or not op.native or not op.rules or op.joint or not op.single:
             return None

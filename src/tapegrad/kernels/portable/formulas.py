@@ -6,6 +6,7 @@ where NumPy computes, and symbols when tools/portable_functions.py prints the C 
 of the formulas exists. Every operation is rounded on its own: no product is fused with a sum.
 
 The errors are below 1 ulp for most functions and below 2 for all (tests/test_portable_bits.py).
+`SINGLE` has shorter formulas, for results that are rounded to single floats.
 Coefficients are those of Taylor series, or of polynomials through the Chebyshev nodes of intervals
 worked out with sixty digits.
 """
@@ -71,6 +72,54 @@ ATAN_STEPS = (
     (19 / 16, 1.0, float.fromhex("0x1.921fb54442d18p-1"), float.fromhex("0x1.1a62633145c07p-55")),
     (39 / 16, 1.5, float.fromhex("0x1.f730bd281f69bp-1"), float.fromhex("0x1.007887af0cbbdp-56")),
 )
+
+
+# (exp(r) - 1 - r) / r² and (2 artanh(s) - 2s) / s³ in s², to the precision of a single float.
+EXP_SINGLE = [
+    2.4859589834589056e-05, 0.00019899285575896282, 0.001388885403566671, 0.00833329846980059,
+    0.04166666671901226, 0.16666666719028936, 0.5,
+]  # fmt: skip
+LOG_SINGLE = [0.23331614471843498, 0.28550778633191964, 0.4000012221181065, 0.6666666655404201]
+# erf(x) / x - 1 in x² up to 1/4; erf(x) / x in x² / ERF_HALF - 1, to the precision of a single float.
+ERF = [
+    1.3213778399713015e-08, -1.6273067498640665e-07, 1.6459030738902206e-06,
+    -1.4925586460369781e-05, 0.00012055332129506839, -0.000854832701614194, 0.005223977625403085,
+    -0.02686617064513003, 0.11283791670955123, -0.37612638903183754, 0.1283791670955126,
+]  # fmt: skip
+ERF_SINGLE = [
+    -2.180278112779901e-05, 6.158932596279584e-05, -5.8087416626031303e-05,
+    0.00012712371826806125, -0.0004823339849286614, 0.0010775467729827132,
+    -0.00202586672540688, 0.0039218594849343555, -0.00731097187108812, 0.012594371219592445,
+    -0.020279959924963103, 0.03068069709182654, -0.04357862602250856, 0.058302269428984546,
+    -0.07406855088319778, 0.09060275723359104, -0.10909064620681731, 0.13393196233481827,
+    -0.17988420631685728, 0.3602779383301558,
+]  # fmt: skip
+ERF_HALF = 3.925 * 3.925 * 0.5  # of the range of x²
+# (1 + 2x) exp(x²) erfc(x) in (x - 3) / (x + 3) from 1/2 to 28, and the rest of the last one.
+ERFC = [
+    -1.541055292474667e-08, 2.292393009921899e-08, 1.1177528463195771e-07, -1.2169240627639653e-07,
+    -6.299129103282541e-07, 3.4482536968247793e-07, 3.481686983452046e-06, -7.270603109882931e-07,
+    -2.0104454851557477e-05, 4.9484535339192485e-06, 0.00012510037313823361,
+    -0.0001051596522473519, -0.0007798324398793133, 0.0018886903466049378, 0.002529391832675186,
+    -0.023770514918036445, 0.06830802734307077, -0.11927366341532432, 0.1296451587027835,
+    -0.04756229435345058, -0.13562110612458134, 1.2530080582697296,
+]  # fmt: skip
+ERFC_REST = float.fromhex("0x1.a19969d5cf11fp-55")
+# lgamma(2 + d) / d for |d| up to 1/2; then what Stirling's series adds, x times, in 1 / x².
+LGAMMA = [
+    6.379047507619774e-08, -1.3412819758517287e-07, 2.0304806751615227e-07,
+    -4.303558760359961e-07, 9.578663334114758e-07, -2.0449201467015115e-06,
+    4.374374916915131e-06, -9.438458716242811e-06, 2.050726741605779e-05,
+    -4.4926351103833334e-05, 9.945750909889392e-05, -0.00022315475074520367,
+    0.0005096695248853096, -0.0011927539120010226, 0.002890510330738737,
+    -0.0073855510286681535, 0.02058080842778457, -0.06735230105319814, 0.3224670334241132,
+    0.42278433509846713,
+]  # fmt: skip
+STIRLING = [
+    -0.029550653594771242, 0.00641025641025641, -0.0019175269175269176, 0.0008417508417508417,
+    -0.0005952380952380953, 0.0007936507936507937, -0.002777777777777778, 0.08333333333333333,
+]  # fmt: skip
+HALF_LOG_TAU = float.fromhex("0x1.d67f1c864beb5p-1")
 
 
 def polynomial(coefficients: Sequence[float], x: Any) -> Any:
@@ -159,6 +208,29 @@ def exp(m: Any, x: Any) -> Any:
     return m.where(x > 710.0, INF, m.where(x < -746.0, 0.0, out))
 
 
+def exp_single(m: Any, x: Any) -> Any:
+    """For single floats: their exponents need one factor, and fewer terms are exact enough."""
+    limited = m.where(x > 130.0, 130.0, m.where(x < -150.0, -150.0, x))
+    rounded = limited * PER_LN2 + MAGIC
+    r = limited - (rounded - MAGIC) * LN2
+    out = (r + r * r * polynomial(EXP_SINGLE, r)) + 1.0
+    return out * power_of_two(m, rounded)
+
+
+def expm1_single(m: Any, x: Any) -> Any:
+    limited = m.where(x > 130.0, 130.0, m.where(x < -150.0, -150.0, x))
+    rounded = limited * PER_LN2 + MAGIC
+    r = limited - (rounded - MAGIC) * LN2
+    factor = power_of_two(m, rounded)
+    out = factor * (r + r * r * polynomial(EXP_SINGLE, r)) + (factor - 1.0)
+    return m.where(x == 0.0, x, out)
+
+
+def tanh_single(m: Any, x: Any) -> Any:
+    e = expm1_single(m, x * 2.0)
+    return m.where(x == 0.0, x, m.where(x > 20.0, 1.0, e / (e + 2.0)))
+
+
 def half_exp(m: Any, x: Any) -> Any:
     """exp(x) / 2, which is finite where the exponential is not any more."""
     rounded, r, low = whole_ln2(x)
@@ -234,6 +306,17 @@ def log_near_one(k: Any, f: Any, rest: Any) -> Any:
 def log(m: Any, x: Any) -> Any:
     k, number = taken_apart(m, x)
     return of_positive(m, x, log_near_one(k, number - 1.0, 0.0))
+
+
+def log_single(m: Any, x: Any) -> Any:
+    """For single floats, which are normal numbers as doubles."""
+    u = m.bits(x)
+    exponent = (u + (0x4000000000000000 - 0x3FE6A09E00000000)) >> 52  # k + 1024
+    f = m.floats((u + 0x4000000000000000) - (exponent << 52)) - 1.0
+    k = m.floats(exponent | 0x4330000000000000) - (4503599627370496.0 + 1024.0)
+    s = f / (f + 2.0)
+    z = s * s
+    return of_positive(m, x, k * LN2 + (s * 2.0 + s * z * polynomial(LOG_SINGLE, z)))
 
 
 def log1p(m: Any, x: Any) -> Any:
@@ -339,6 +422,7 @@ def power(m: Any, x: Any, y: Any) -> Any:
     out = m.where(odd, with_sign(m, out, x), out)
     out = m.where((x < 0.0) & (x > -INF) & (whole == 0), NAN, out)
     out = m.where((x != x) | (y != y), NAN, out)
+    out = m.where(y == 2.0, x * x, m.where(y == -1.0, 1.0 / x, out))  # as NumPy's `**`
     return m.where((x == 1.0) | (y == 0.0), 1.0, out)
 
 
@@ -466,6 +550,104 @@ def atan2(m: Any, y: Any, x: Any) -> Any:
     return m.where((x != x) | (y != y), NAN, with_sign(m, out, y))
 
 
+# ---------------------------------------------------------------------- errors and factorials
+
+
+def erfc_of_size(m: Any, a: Any) -> Any:
+    """For numbers from 1/2 on."""
+    t = (a - 3.0) / (a + 3.0)
+    top, top_rest = ordered_sum(ERFC[-1], t * polynomial(ERFC[:-1], t))
+    bottom, bottom_rest = two_sum(a * 2.0, 1.0)
+    share = top / bottom
+    product, lost = two_product(share, bottom)
+    share_rest = (((top - product) - lost) + (top_rest + ERFC_REST - share * bottom_rest)) / bottom
+    square, square_rest = two_product(a, a)
+    rounded, r, low = whole_ln2(-square)
+    low = low - square_rest
+    late = r * r * polynomial(EXP, r)
+    near = (r + late) + 1.0
+    high, rest = ordered_sum(1.0, r + (late + low * near))
+    out = scaled(m, high * share + (rest * share + high * share_rest), rounded)
+    return m.where(a > 28.0, 0.0, out)
+
+
+def erf(m: Any, x: Any) -> Any:
+    a = size(m, x)
+    far = with_sign(m, 1.0 - erfc_of_size(m, m.where(a < 6.0, a, 6.0)), x)
+    out = m.where(a < 0.5, x + x * polynomial(ERF, x * x), far)
+    return m.where(x != x, x, out)
+
+
+def erf_single(m: Any, x: Any) -> Any:
+    limited = m.where(x > 3.925, 3.925, m.where(x < -3.925, -3.925, x))
+    z = limited * limited * (1 / ERF_HALF) - 1.0
+    out = limited * polynomial(ERF_SINGLE, z)
+    return m.where(out > 1.0, 1.0, m.where(out < -1.0, -1.0, out))
+
+
+def erfc(m: Any, x: Any) -> Any:
+    a = size(m, x)
+    one, rest = ordered_sum(1.0, -x)
+    near = one + (rest - x * polynomial(ERF, x * x))
+    tail = erfc_of_size(m, m.where(a > 30.0, 30.0, a))
+    return m.where(a < 0.5, near, m.where(x < 0.0, 2.0 - tail, m.where(x != x, x, tail)))
+
+
+def log_gamma_of_size(m: Any, x: Any) -> Any:
+    """For positive numbers: the logarithm of a product of two parts, and a polynomial around 2."""
+    product, rest = m.where(x < 1.5, x, 1.0), 0.0
+    d = x - 2.0
+    for n in range(1, 7):  # (x - 1) (x - 2) … down to a factor from 1/2 to 3/2
+        above = x >= n + 1.5
+        factor = m.where(above, x - float(n), 1.0)
+        product, lost = two_product(product, factor)
+        rest = rest * factor + lost
+        d = m.where(above, x - (n + 2.0), d)
+    small, middle = x < 0.5, (x >= 0.5) & (x < 1.5)
+    square, square_rest = two_product(x, x)
+    low_product, low_rest = ordered_sum(x, square)  # x (x + 1)
+    product = m.where(small, low_product, product)
+    rest = m.where(small, low_rest + square_rest, rest)
+    d = m.where(small, x, m.where(middle, x - 1.0, d))
+    large = x >= 8.5
+    rest = m.where(large, 0.0, rest)
+    high, low = whole_log(m, m.where(large, x, product))
+    low = low + rest / product
+    down = x < 1.5
+    high_near, low_near = m.where(down, -high, high), m.where(down, -low, low)
+    top, top_rest = ordered_sum(LGAMMA[-1], d * polynomial(LGAMMA[:-1], d))
+    q, q_rest = two_product(d, top)
+    q_rest = q_rest + d * top_rest
+    total, lost = two_sum(high_near, q)
+    near = total + (lost + (low_near + q_rest))
+    inverse = 1.0 / x
+    late = inverse * polynomial(STIRLING, inverse * inverse) + HALF_LOG_TAU
+    limited = m.where(x > 1e30, 1e30, x)
+    a, a_rest = two_product(limited - 0.5, high)
+    total, lost = two_sum(a, -limited)
+    far = total + (lost + ((a_rest + (limited - 0.5) * low) + late))
+    far = m.where(x > 1e30, x * (high - 1.0), far)
+    return m.where(x == INF, INF, m.where(large, far, near))
+
+
+def log_gamma(m: Any, x: Any) -> Any:
+    a = size(m, x)
+    right = log_gamma_of_size(m, a)
+    # For negative numbers: log(pi / (|x| |sin(pi x)|)) - lgamma(|x|).
+    t = a - m.rint(a)
+    t = size(m, t)
+    near = t <= 0.25
+    y, y_rest = two_product(m.where(near, t, 0.5 - t), HALF_PI * 2.0)
+    y_rest = y_rest + m.where(near, t, 0.5 - t) * (HALF_PI_REST * 2.0)
+    sine, cosine = sine_and_cosine(y, y_rest)
+    sine = m.where(near, sine, cosine)
+    high, low = whole_log(m, m.where(sine == 0.0, 1.0, a * sine) * (0.5 / HALF_PI))
+    total, lost = two_sum(-high, -right)
+    left = m.where(a < 1e-300, right, m.where(sine == 0.0, INF, total + (lost - low)))
+    out = m.where(x < 0.0, left, right)
+    return m.where(a == 0.0, INF, m.where(a == INF, INF, m.where(x != x, x, out)))
+
+
 UNARY = {
     "exp": exp,
     "exp2": exp2,
@@ -486,6 +668,17 @@ UNARY = {
     "arcsinh": asinh,
     "arccosh": acosh,
     "arctanh": atanh,
+    "erf": erf,
+    "erfc": erfc,
+    "lgamma": log_gamma,
+}
+# Shorter ones for results that are rounded to single floats.
+SINGLE = {
+    "exp": exp_single,
+    "expm1": expm1_single,
+    "tanh": tanh_single,
+    "log": log_single,
+    "erf": erf_single,
 }
 BINARY = {
     "power": power,

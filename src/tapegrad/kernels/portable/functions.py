@@ -59,7 +59,8 @@ def compute(name: str, lines: list[Any], out: Any) -> None:
         KERNELS.KERNELS[f"portable_{name}_{SUFFIXES[out.dtype]}"]((*lines, out, far), (out.size,))
         is_far = bool(far[0])
     else:
-        by_numpy(FORMULAS[name], lines, out)
+        table = SINGLE if out.dtype == F32 else FORMULAS
+        by_numpy(table[name], lines, out)
         is_far = name in formulas.AFTER_TURNS and bool(
             (np.abs(lines[0]) > formulas.FAR_ANGLE).any()
         )
@@ -68,6 +69,7 @@ def compute(name: str, lines: list[Any], out: Any) -> None:
 
 
 FORMULAS = formulas.UNARY | formulas.BINARY
+SINGLE = FORMULAS | formulas.SINGLE
 
 
 # ---------------------------------------------------------------------- far angles

@@ -19,7 +19,9 @@ from ...core.op import REGISTRY, Op
 from ...core.rule_functions import RAW
 from ...core.settings import Settings
 from ...core.warned import warn
+from ..cpu import KERNELS
 from ..cpu.backend import HOST
+from .extremes import EXTREMES
 from .functions import FUNCTIONS, NotPortable
 from .products import PRODUCTS, vector_norm
 
@@ -112,7 +114,9 @@ def replaced_names() -> dict[str, Any]:
     for name, value in vars(host).items():
         if name in MODULES:
             continue
-        if name in FUNCTIONS:
+        if name in EXTREMES:
+            names[name] = EXTREMES[name]
+        elif name in FUNCTIONS:
             names[name] = with_fallback(FUNCTIONS[name], value)
         elif name in PRODUCTS:
             names[name] = with_fallback(PRODUCTS[name], value)
@@ -168,6 +172,8 @@ def use_portable(on: bool) -> None:
     else:
         vars(host).clear()
         vars(host).update(ORDINARY)
+    if KERNELS is not None:
+        KERNELS.KERNELS["portable_powers"]((), (on,))
     for name in SHORT_WAYS:
         setattr(HOST_KERNELS, name, None if on else SHORT[name])
     for op in list(REGISTRY.values()):

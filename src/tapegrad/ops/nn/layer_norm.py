@@ -9,6 +9,7 @@ from ... import dtypes
 from ...core.arguments import cast_value
 from ...core.base import STATE, TensorBase
 from ...core.rounding import half_as_single
+from ...core.settings import Settings
 from ...core.transforms.batched import physical_array
 from ...errors import must_be_tensor
 from ..block import APIS, SINGLE, Autocast, Block, Case, api, apply, op
@@ -139,8 +140,11 @@ class NativeLayerNormBackward(Block):
             out = grad.copy()
         else:
             w = half_as_single(weight).reshape(-1)
-            a, b = xp.matmul(grad, w), xp.matmul(along, w)
             out = grad * w
+            if Settings.portable:
+                a, b = row_sums(xp, out), row_sums(xp, along * w)
+            else:
+                a, b = xp.matmul(grad, w), xp.matmul(along, w)
             to_weight = cast_value(column_sums(xp, along), weight.dtype).reshape(weight.shape)
         if biased:
             to_bias = cast_value(

@@ -14,6 +14,7 @@ from typing import Any
 from ... import dtypes
 from ...core.base import TensorBase
 from ...core.rounding import half_as_single
+from ...core.settings import Settings
 from ..block.checks import not_implemented
 
 # What is shown for the rules of the norms.
@@ -146,16 +147,16 @@ BLOCK = 256
 
 
 def row_sums(xp: Any, x: Any) -> Any:
-    """Sums along the last dimension of a contiguous array."""
+    """Sums along the last dimension of a contiguous array; NumPy's own where bits are portable."""
     length = x.shape[-1]
-    if length < LONG and x.size < 32 * LONG or length < SHORT:
+    if Settings.portable or length < LONG and x.size < 32 * LONG or length < SHORT:
         return xp.add.reduce(x, -1)
     return xp.matmul(x.reshape(-1, length), xp.ones(length, x.dtype)).reshape(x.shape[:-1])
 
 
 def row_dots(xp: Any, a: Any, b: Any) -> Any:
     """Sums of products along the last dimension."""
-    if a.shape[-1] < SHORT:
+    if Settings.portable or a.shape[-1] < SHORT:
         return xp.add.reduce(a * b, -1)
     return xp.matmul(a[..., None, :], b[..., None])[..., 0, 0]
 

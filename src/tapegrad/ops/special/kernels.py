@@ -11,8 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.host_arrays import host
+from ...core.settings import Settings
 from ...kernels.cpu.gamma_functions import BY_C, computed
+from ...kernels.portable.functions import FUNCTIONS
 
+# Functions that the portable mode has formulas of its own for.
+PORTABLE = {"erf": "erf", "erf_single": "erf", "erfc": "erfc", "log_gamma": "lgamma"}
 BLOCK = 1 << 15  # elements: a few temporaries of this many doubles stay in the cache
 
 
@@ -61,6 +65,10 @@ def pointwise(xp: Any, function: Callable[..., Any], *operands: Any, double: boo
     """
     if hasattr(xp, "pointwise"):  # symbols in the place of arrays: expressions/symbols.py
         return xp.pointwise(function, operands, double)
+    if Settings.portable and xp is host:
+        own = PORTABLE.get(function.__name__)
+        if own is not None:
+            return FUNCTIONS[own](*operands)
     by_c = BY_C.get(function) if xp is host else None
     found = computed(by_c, *operands)
     if found is not None:

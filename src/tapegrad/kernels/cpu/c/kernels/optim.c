@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "kernels.h"
+#include "machine.h"
 
 /* One loop for both ways of a decision that is the same for all elements: it is cheap beside the
    division and the root, and two loops would make the library 50 KB larger. */
@@ -65,6 +66,19 @@ static void run(void **p, const int64_t *n, int64_t rows, double cost, tg_part p
 
 /* Sums over all elements are made in pieces of this many, whatever the number of threads. */
 #define PIECE 16384
+
+/* While the same bits are wanted on every machine, a power is not the C library's. */
+static int is_portable;
+/* n: whether powers are portable from now on */
+void tg_portable_powers(void **p, const int64_t *n, const double *x) { is_portable = n[0] != 0; }
+static double power_of(double a, double b) {
+    double out;
+    if (!is_portable)
+        return pow(a, b);
+    tg_loop_power_f64(&a, &b, &out, 1);
+    return out;
+}
+#define pow power_of
 
 #define T float
 #define NAMED(name) name##_f32

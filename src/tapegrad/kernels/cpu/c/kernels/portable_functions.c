@@ -1,26 +1,11 @@
-/* Elementary functions with the same bits on every machine: + - * / and square roots of doubles in
-   one order, no function of the C library, no fused instruction. kernels/portable/formulas.py is the
-   text of which the loops are printed. */
-
-#include <math.h>
-#include <string.h>
+/* The functions of portable_functions.h on whole arrays. */
 
 #include "kernels.h"
+#include "machine.h"
+#include "portable_functions.h"
 
 #define COST 3.0       /* nanoseconds an element, about */
 #define FAR_ANGLE 1e6  /* as in formulas.py */
-
-TG_INLINE uint64_t bits_of(double x) {
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-TG_INLINE double double_of(uint64_t u) {
-    double x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 typedef struct {
     const void *a, *b;
@@ -28,16 +13,22 @@ typedef struct {
     _Atomic int64_t far; /* whether there are angles that the loops cannot reduce */
 } operands;
 
+/* Loops, which the vector machine calls, too: `out` may be an operand. */
 #define LOOP_OF_ONE(name, T, of)                                                                   \
-    TG_VERSIONS static void name##_##of(const T *restrict a, T *restrict out, int64_t n) {         \
+    TG_VERSIONS static void name##_##of(const T *a, T *out, int64_t n) {                           \
+        TG_INDEPENDENT                                                                             \
         for (int64_t i = 0; i < n; i++)                                                            \
-            out[i] = (T)name##_of((double)a[i]);                                                   \
-    }
+            out[i] = (T)portable_##name##_##of((double)a[i]);                                      \
+    }                                                                                              \
+    void tg_loop_##name##_##of(const T *a, T *out, int64_t n) { name##_##of(a, out, n); }
 #define LOOP_OF_TWO(name, T, of)                                                                   \
-    TG_VERSIONS static void name##_##of(const T *restrict a, const T *restrict b, T *restrict out, \
-                                        int64_t n) {                                               \
+    TG_VERSIONS static void name##_##of(const T *a, const T *b, T *out, int64_t n) {               \
+        TG_INDEPENDENT                                                                             \
         for (int64_t i = 0; i < n; i++)                                                            \
-            out[i] = (T)name##_of((double)a[i], (double)b[i]);                                     \
+            out[i] = (T)portable_##name##_##of((double)a[i], (double)b[i]);                        \
+    }                                                                                              \
+    void tg_loop_##name##_##of(const T *a, const T *b, T *out, int64_t n) {                        \
+        name##_##of(a, b, out, n);                                                                 \
     }
 #define PART(name, T, of, call)                                                                    \
     static void name##_part_##of(void *context, int64_t begin, int64_t end) {                      \
@@ -88,4 +79,11 @@ TG_VERSIONS static int has_far_f64(const double *a, int64_t n) {
     return found;
 }
 
-#include "portable_functions_template.h"
+
+/* clang-format off */
+OF_ONE(exp) OF_ONE(exp2) OF_ONE(expm1) OF_ONE(log) OF_ONE(log2) OF_ONE(log10) OF_ONE(log1p)
+OF_ANGLES(sin) OF_ANGLES(cos) OF_ANGLES(tan)
+OF_ONE(sinh) OF_ONE(cosh) OF_ONE(tanh) OF_ONE(arcsin) OF_ONE(arccos) OF_ONE(arctan)
+OF_ONE(arcsinh) OF_ONE(arccosh) OF_ONE(arctanh) OF_ONE(erf) OF_ONE(erfc) OF_ONE(lgamma)
+OF_TWO(power) OF_TWO(hypot) OF_TWO(arctan2) OF_TWO(logaddexp) OF_TWO(logaddexp2)
+/* clang-format on */

@@ -1,6 +1,6 @@
 /* Made by tools/generate.py from kernels/portable/formulas.py: do not edit. */
 
-TG_INLINE double exp_of(double a) {
+TG_INLINE double portable_exp_f64(double a) {
     const double d0 = a * 0x1.71547652b82fep+0;
     const double d1 = d0 + 0x1.8000000000000p+52;
     const double d2 = d1 - 0x1.8000000000000p+52;
@@ -58,9 +58,42 @@ TG_INLINE double exp_of(double a) {
     const double d54 = b51 ? INFINITY : d53;
     return d54;
 }
-OF_ONE(exp)
 
-TG_INLINE double exp2_of(double a) {
+TG_INLINE double portable_exp_f32(double a) {
+    const int b0 = a > 0x1.0400000000000p+7;
+    const int b1 = a < (-0x1.2c00000000000p+7);
+    const double d2 = b1 ? (-0x1.2c00000000000p+7) : a;
+    const double d3 = b0 ? 0x1.0400000000000p+7 : d2;
+    const double d4 = d3 * 0x1.71547652b82fep+0;
+    const double d5 = d4 + 0x1.8000000000000p+52;
+    const double d6 = d5 - 0x1.8000000000000p+52;
+    const double d7 = d6 * 0x1.62e42fefa39efp-1;
+    const double d8 = d3 - d7;
+    const double d9 = d8 * d8;
+    const double d10 = d8 * 0x1.a1132015ba37ep-16;
+    const double d11 = d10 + 0x1.a15179d80ae96p-13;
+    const double d12 = d11 * d8;
+    const double d13 = d12 + 0x1.6c16858b7acb9p-10;
+    const double d14 = d13 * d8;
+    const double d15 = d14 + 0x1.1110c632a3088p-7;
+    const double d16 = d15 * d8;
+    const double d17 = d16 + 0x1.5555555c87148p-5;
+    const double d18 = d17 * d8;
+    const double d19 = d18 + 0x1.55555567532adp-3;
+    const double d20 = d19 * d8;
+    const double d21 = d20 + 0x1.0000000000000p-1;
+    const double d22 = d9 * d21;
+    const double d23 = d8 + d22;
+    const double d24 = d23 + 0x1.0000000000000p+0;
+    const uint64_t u25 = bits_of(d5);
+    const uint64_t u26 = u25 + UINT64_C(0x3ff);
+    const uint64_t u27 = u26 << UINT64_C(0x34);
+    const double d28 = double_of(u27);
+    const double d29 = d24 * d28;
+    return d29;
+}
+
+TG_INLINE double portable_exp2_f64(double a) {
     const double d0 = a + 0x1.8000000000000p+52;
     const double d1 = d0 - 0x1.8000000000000p+52;
     const double d2 = a - d1;
@@ -127,9 +160,10 @@ TG_INLINE double exp2_of(double a) {
     const double d63 = b60 ? INFINITY : d62;
     return d63;
 }
-OF_ONE(exp2)
 
-TG_INLINE double expm1_of(double a) {
+#define portable_exp2_f32 portable_exp2_f64
+
+TG_INLINE double portable_expm1_f64(double a) {
     const double d0 = a * 0x1.71547652b82fep+0;
     const double d1 = d0 + 0x1.8000000000000p+52;
     const double d2 = d1 - 0x1.8000000000000p+52;
@@ -194,9 +228,45 @@ TG_INLINE double expm1_of(double a) {
     const double d61 = b60 ? a : d56;
     return d61;
 }
-OF_ONE(expm1)
 
-TG_INLINE double log_of(double a) {
+TG_INLINE double portable_expm1_f32(double a) {
+    const int b0 = a > 0x1.0400000000000p+7;
+    const int b1 = a < (-0x1.2c00000000000p+7);
+    const double d2 = b1 ? (-0x1.2c00000000000p+7) : a;
+    const double d3 = b0 ? 0x1.0400000000000p+7 : d2;
+    const double d4 = d3 * 0x1.71547652b82fep+0;
+    const double d5 = d4 + 0x1.8000000000000p+52;
+    const double d6 = d5 - 0x1.8000000000000p+52;
+    const double d7 = d6 * 0x1.62e42fefa39efp-1;
+    const double d8 = d3 - d7;
+    const uint64_t u9 = bits_of(d5);
+    const uint64_t u10 = u9 + UINT64_C(0x3ff);
+    const uint64_t u11 = u10 << UINT64_C(0x34);
+    const double d12 = double_of(u11);
+    const double d13 = d8 * d8;
+    const double d14 = d8 * 0x1.a1132015ba37ep-16;
+    const double d15 = d14 + 0x1.a15179d80ae96p-13;
+    const double d16 = d15 * d8;
+    const double d17 = d16 + 0x1.6c16858b7acb9p-10;
+    const double d18 = d17 * d8;
+    const double d19 = d18 + 0x1.1110c632a3088p-7;
+    const double d20 = d19 * d8;
+    const double d21 = d20 + 0x1.5555555c87148p-5;
+    const double d22 = d21 * d8;
+    const double d23 = d22 + 0x1.55555567532adp-3;
+    const double d24 = d23 * d8;
+    const double d25 = d24 + 0x1.0000000000000p-1;
+    const double d26 = d13 * d25;
+    const double d27 = d8 + d26;
+    const double d28 = d12 * d27;
+    const double d29 = d12 - 0x1.0000000000000p+0;
+    const double d30 = d28 + d29;
+    const int b31 = a == 0x0.0p+0;
+    const double d32 = b31 ? a : d30;
+    return d32;
+}
+
+TG_INLINE double portable_log_f64(double a) {
     const int b0 = a < 0x1.0000000000000p-1022;
     const double d1 = a * 0x1.0000000000000p+54;
     const double d2 = b0 ? d1 : a;
@@ -256,9 +326,44 @@ TG_INLINE double log_of(double a) {
     const double d56 = b51 ? d53 : d55;
     return d56;
 }
-OF_ONE(log)
 
-TG_INLINE double log2_of(double a) {
+TG_INLINE double portable_log_f32(double a) {
+    const uint64_t u0 = bits_of(a);
+    const uint64_t u1 = u0 + UINT64_C(0x195f6200000000);
+    const uint64_t u2 = u1 >> UINT64_C(0x34);
+    const uint64_t u3 = u0 + UINT64_C(0x4000000000000000);
+    const uint64_t u4 = u2 << UINT64_C(0x34);
+    const uint64_t u5 = u3 - u4;
+    const double d6 = double_of(u5);
+    const double d7 = d6 - 0x1.0000000000000p+0;
+    const uint64_t u8 = u2 | UINT64_C(0x4330000000000000);
+    const double d9 = double_of(u8);
+    const double d10 = d9 - 0x1.0000000000400p+52;
+    const double d11 = d7 + 0x1.0000000000000p+1;
+    const double d12 = d7 / d11;
+    const double d13 = d12 * d12;
+    const double d14 = d10 * 0x1.62e42fefa39efp-1;
+    const double d15 = d12 * 0x1.0000000000000p+1;
+    const double d16 = d12 * d13;
+    const double d17 = d13 * 0x1.ddd4dad98e4c4p-3;
+    const double d18 = d17 + 0x1.245c273432202p-2;
+    const double d19 = d18 * d13;
+    const double d20 = d19 + 0x1.9999eb9d6ddfep-2;
+    const double d21 = d20 * d13;
+    const double d22 = d21 + 0x1.5555554ba8b0ep-1;
+    const double d23 = d16 * d22;
+    const double d24 = d15 + d23;
+    const double d25 = d14 + d24;
+    const int b26 = a > 0x0.0p+0;
+    const int b27 = a == INFINITY;
+    const double d28 = b27 ? INFINITY : d25;
+    const int b29 = a == 0x0.0p+0;
+    const double d30 = b29 ? -INFINITY : NAN;
+    const double d31 = b26 ? d28 : d30;
+    return d31;
+}
+
+TG_INLINE double portable_log2_f64(double a) {
     const int b0 = a < 0x1.0000000000000p-1022;
     const double d1 = a * 0x1.0000000000000p+54;
     const double d2 = b0 ? d1 : a;
@@ -416,9 +521,10 @@ TG_INLINE double log2_of(double a) {
     const double d154 = b149 ? d151 : d153;
     return d154;
 }
-OF_ONE(log2)
 
-TG_INLINE double log10_of(double a) {
+#define portable_log2_f32 portable_log2_f64
+
+TG_INLINE double portable_log10_f64(double a) {
     const int b0 = a < 0x1.0000000000000p-1022;
     const double d1 = a * 0x1.0000000000000p+54;
     const double d2 = b0 ? d1 : a;
@@ -582,9 +688,10 @@ TG_INLINE double log10_of(double a) {
     const double d160 = b155 ? d157 : d159;
     return d160;
 }
-OF_ONE(log10)
 
-TG_INLINE double log1p_of(double a) {
+#define portable_log10_f32 portable_log10_f64
+
+TG_INLINE double portable_log1p_f64(double a) {
     const double d0 = a + 0x1.0000000000000p+0;
     const int b1 = d0 < 0x1.0000000000000p-1022;
     const double d2 = d0 * 0x1.0000000000000p+54;
@@ -661,9 +768,10 @@ TG_INLINE double log1p_of(double a) {
     const double d73 = b66 ? a : d72;
     return d73;
 }
-OF_ONE(log1p)
 
-TG_INLINE double sin_of(double a) {
+#define portable_log1p_f32 portable_log1p_f64
+
+TG_INLINE double portable_sin_f64(double a) {
     const int b0 = a == 0x0.0p+0;
     const double d1 = a * 0x1.45f306dc9c883p-1;
     const double d2 = d1 + 0x1.8000000000000p+52;
@@ -751,9 +859,10 @@ TG_INLINE double sin_of(double a) {
     const double d84 = b0 ? a : d83;
     return d84;
 }
-OF_ANGLES(sin)
 
-TG_INLINE double cos_of(double a) {
+#define portable_sin_f32 portable_sin_f64
+
+TG_INLINE double portable_cos_f64(double a) {
     const double d0 = a * 0x1.45f306dc9c883p-1;
     const double d1 = d0 + 0x1.8000000000000p+52;
     const double d2 = d1 - 0x1.8000000000000p+52;
@@ -840,9 +949,10 @@ TG_INLINE double cos_of(double a) {
     const double d83 = b81 ? d82 : d79;
     return d83;
 }
-OF_ANGLES(cos)
 
-TG_INLINE double tan_of(double a) {
+#define portable_cos_f32 portable_cos_f64
+
+TG_INLINE double portable_tan_f64(double a) {
     const int b0 = a == 0x0.0p+0;
     const double d1 = a * 0x1.45f306dc9c883p-1;
     const double d2 = d1 + 0x1.8000000000000p+52;
@@ -929,9 +1039,10 @@ TG_INLINE double tan_of(double a) {
     const double d83 = b0 ? a : d82;
     return d83;
 }
-OF_ANGLES(tan)
 
-TG_INLINE double sinh_of(double a) {
+#define portable_tan_f32 portable_tan_f64
+
+TG_INLINE double portable_sinh_f64(double a) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -1029,9 +1140,10 @@ TG_INLINE double sinh_of(double a) {
     const double d94 = double_of(u93);
     return d94;
 }
-OF_ONE(sinh)
 
-TG_INLINE double cosh_of(double a) {
+#define portable_sinh_f32 portable_sinh_f64
+
+TG_INLINE double portable_cosh_f64(double a) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -1096,9 +1208,10 @@ TG_INLINE double cosh_of(double a) {
     const double d61 = b58 ? d57 : d60;
     return d61;
 }
-OF_ONE(cosh)
 
-TG_INLINE double tanh_of(double a) {
+#define portable_cosh_f32 portable_cosh_f64
+
+TG_INLINE double portable_tanh_f64(double a) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -1175,9 +1288,52 @@ TG_INLINE double tanh_of(double a) {
     const double d73 = double_of(u72);
     return d73;
 }
-OF_ONE(tanh)
 
-TG_INLINE double arcsin_of(double a) {
+TG_INLINE double portable_tanh_f32(double a) {
+    const double d0 = a * 0x1.0000000000000p+1;
+    const int b1 = d0 > 0x1.0400000000000p+7;
+    const int b2 = d0 < (-0x1.2c00000000000p+7);
+    const double d3 = b2 ? (-0x1.2c00000000000p+7) : d0;
+    const double d4 = b1 ? 0x1.0400000000000p+7 : d3;
+    const double d5 = d4 * 0x1.71547652b82fep+0;
+    const double d6 = d5 + 0x1.8000000000000p+52;
+    const double d7 = d6 - 0x1.8000000000000p+52;
+    const double d8 = d7 * 0x1.62e42fefa39efp-1;
+    const double d9 = d4 - d8;
+    const uint64_t u10 = bits_of(d6);
+    const uint64_t u11 = u10 + UINT64_C(0x3ff);
+    const uint64_t u12 = u11 << UINT64_C(0x34);
+    const double d13 = double_of(u12);
+    const double d14 = d9 * d9;
+    const double d15 = d9 * 0x1.a1132015ba37ep-16;
+    const double d16 = d15 + 0x1.a15179d80ae96p-13;
+    const double d17 = d16 * d9;
+    const double d18 = d17 + 0x1.6c16858b7acb9p-10;
+    const double d19 = d18 * d9;
+    const double d20 = d19 + 0x1.1110c632a3088p-7;
+    const double d21 = d20 * d9;
+    const double d22 = d21 + 0x1.5555555c87148p-5;
+    const double d23 = d22 * d9;
+    const double d24 = d23 + 0x1.55555567532adp-3;
+    const double d25 = d24 * d9;
+    const double d26 = d25 + 0x1.0000000000000p-1;
+    const double d27 = d14 * d26;
+    const double d28 = d9 + d27;
+    const double d29 = d13 * d28;
+    const double d30 = d13 - 0x1.0000000000000p+0;
+    const double d31 = d29 + d30;
+    const int b32 = d0 == 0x0.0p+0;
+    const double d33 = b32 ? d0 : d31;
+    const int b34 = a == 0x0.0p+0;
+    const int b35 = a > 0x1.4000000000000p+4;
+    const double d36 = d33 + 0x1.0000000000000p+1;
+    const double d37 = d33 / d36;
+    const double d38 = b35 ? 0x1.0000000000000p+0 : d37;
+    const double d39 = b34 ? a : d38;
+    return d39;
+}
+
+TG_INLINE double portable_arcsin_f64(double a) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -1227,9 +1383,10 @@ TG_INLINE double arcsin_of(double a) {
     const double d46 = double_of(u45);
     return d46;
 }
-OF_ONE(arcsin)
 
-TG_INLINE double arccos_of(double a) {
+#define portable_arcsin_f32 portable_arcsin_f64
+
+TG_INLINE double portable_arccos_f64(double a) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -1285,9 +1442,10 @@ TG_INLINE double arccos_of(double a) {
     const double d52 = b3 ? d43 : d51;
     return d52;
 }
-OF_ONE(arccos)
 
-TG_INLINE double arctan_of(double a) {
+#define portable_arccos_f32 portable_arccos_f64
+
+TG_INLINE double portable_arctan_f64(double a) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -1358,9 +1516,10 @@ TG_INLINE double arctan_of(double a) {
     const double d67 = double_of(u66);
     return d67;
 }
-OF_ONE(arctan)
 
-TG_INLINE double arcsinh_of(double a) {
+#define portable_arctan_f32 portable_arctan_f64
+
+TG_INLINE double portable_arcsinh_f64(double a) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -1510,9 +1669,10 @@ TG_INLINE double arcsinh_of(double a) {
     const double d146 = double_of(u145);
     return d146;
 }
-OF_ONE(arcsinh)
 
-TG_INLINE double arccosh_of(double a) {
+#define portable_arcsinh_f32 portable_arcsinh_f64
+
+TG_INLINE double portable_arccosh_f64(double a) {
     const double d0 = a - 0x1.0000000000000p+0;
     const double d1 = d0 * 0x1.0000000000000p+1;
     const double d2 = d0 * d0;
@@ -1655,9 +1815,10 @@ TG_INLINE double arccosh_of(double a) {
     const double d139 = b80 ? d138 : d79;
     return d139;
 }
-OF_ONE(arccosh)
 
-TG_INLINE double arctanh_of(double a) {
+#define portable_arccosh_f32 portable_arccosh_f64
+
+TG_INLINE double portable_arctanh_f64(double a) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -1747,9 +1908,1143 @@ TG_INLINE double arctanh_of(double a) {
     const double d86 = double_of(u85);
     return d86;
 }
-OF_ONE(arctanh)
 
-TG_INLINE double power_of(double a, double b) {
+#define portable_arctanh_f32 portable_arctanh_f64
+
+TG_INLINE double portable_erf_f64(double a) {
+    const uint64_t u0 = bits_of(a);
+    const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
+    const double d2 = double_of(u1);
+    const int b3 = d2 < 0x1.8000000000000p+2;
+    const double d4 = b3 ? d2 : 0x1.8000000000000p+2;
+    const double d5 = d4 - 0x1.8000000000000p+1;
+    const double d6 = d4 + 0x1.8000000000000p+1;
+    const double d7 = d5 / d6;
+    const double d8 = d7 * (-0x1.08c0541a34a1dp-26);
+    const double d9 = d8 + 0x1.89d482c35f998p-26;
+    const double d10 = d9 * d7;
+    const double d11 = d10 + 0x1.e01239a37bc3ap-24;
+    const double d12 = d11 * d7;
+    const double d13 = d12 + (-0x1.05551b9c7b495p-23);
+    const double d14 = d13 * d7;
+    const double d15 = d14 + (-0x1.522e923875db7p-21);
+    const double d16 = d15 * d7;
+    const double d17 = d16 + 0x1.7240e039a3bd2p-22;
+    const double d18 = d17 * d7;
+    const double d19 = d18 + 0x1.d34dda94a5cdcp-19;
+    const double d20 = d19 * d7;
+    const double d21 = d20 + (-0x1.8656688349170p-21);
+    const double d22 = d21 * d7;
+    const double d23 = d22 + (-0x1.514bf9e11f612p-16);
+    const double d24 = d23 * d7;
+    const double d25 = d24 + 0x1.4c15c8ccdacffp-18;
+    const double d26 = d25 * d7;
+    const double d27 = d26 + 0x1.065ac05cf2849p-13;
+    const double d28 = d27 * d7;
+    const double d29 = d28 + (-0x1.b912511ace570p-14);
+    const double d30 = d29 * d7;
+    const double d31 = d30 + (-0x1.98db569ae9f33p-11);
+    const double d32 = d31 * d7;
+    const double d33 = d32 + 0x1.ef1bdd1571101p-10;
+    const double d34 = d33 * d7;
+    const double d35 = d34 + 0x1.4b884e6674be3p-9;
+    const double d36 = d35 * d7;
+    const double d37 = d36 + (-0x1.8574c40ba6a70p-6);
+    const double d38 = d37 * d7;
+    const double d39 = d38 + 0x1.17ca2877e25b3p-4;
+    const double d40 = d39 * d7;
+    const double d41 = d40 + (-0x1.e88b803a49709p-4);
+    const double d42 = d41 * d7;
+    const double d43 = d42 + 0x1.098366a5b49a5p-3;
+    const double d44 = d43 * d7;
+    const double d45 = d44 + (-0x1.85a15c58aa5bcp-5);
+    const double d46 = d45 * d7;
+    const double d47 = d46 + (-0x1.15c084bb9e8f8p-3);
+    const double d48 = d7 * d47;
+    const double d49 = 0x1.40c522d7e4987p+0 + d48;
+    const double d50 = d49 - 0x1.40c522d7e4987p+0;
+    const double d51 = d48 - d50;
+    const double d52 = d4 * 0x1.0000000000000p+1;
+    const double d53 = d52 + 0x1.0000000000000p+0;
+    const double d54 = d53 - d52;
+    const double d55 = d53 - d54;
+    const double d56 = d52 - d55;
+    const double d57 = 0x1.0000000000000p+0 - d54;
+    const double d58 = d56 + d57;
+    const double d59 = d49 / d53;
+    const double d60 = d59 * 0x1.0000002000000p+27;
+    const double d61 = d60 - d59;
+    const double d62 = d60 - d61;
+    const double d63 = d59 - d62;
+    const double d64 = d53 * 0x1.0000002000000p+27;
+    const double d65 = d64 - d53;
+    const double d66 = d64 - d65;
+    const double d67 = d53 - d66;
+    const double d68 = d59 * d53;
+    const double d69 = d62 * d66;
+    const double d70 = d69 - d68;
+    const double d71 = d62 * d67;
+    const double d72 = d70 + d71;
+    const double d73 = d63 * d66;
+    const double d74 = d72 + d73;
+    const double d75 = d63 * d67;
+    const double d76 = d74 + d75;
+    const double d77 = d49 - d68;
+    const double d78 = d77 - d76;
+    const double d79 = d51 + 0x1.a19969d5cf11fp-55;
+    const double d80 = d59 * d58;
+    const double d81 = d79 - d80;
+    const double d82 = d78 + d81;
+    const double d83 = d82 / d53;
+    const double d84 = d4 * 0x1.0000002000000p+27;
+    const double d85 = d84 - d4;
+    const double d86 = d84 - d85;
+    const double d87 = d4 - d86;
+    const double d88 = d4 * d4;
+    const double d89 = d86 * d86;
+    const double d90 = d89 - d88;
+    const double d91 = d86 * d87;
+    const double d92 = d90 + d91;
+    const double d93 = d87 * d86;
+    const double d94 = d92 + d93;
+    const double d95 = d87 * d87;
+    const double d96 = d94 + d95;
+    const double d97 = -d88;
+    const double d98 = d97 * 0x1.71547652b82fep+0;
+    const double d99 = d98 + 0x1.8000000000000p+52;
+    const double d100 = d99 - 0x1.8000000000000p+52;
+    const double d101 = d100 * 0x1.62e42fee00000p-1;
+    const double d102 = d97 - d101;
+    const double d103 = d100 * 0x1.a39ef35793c76p-33;
+    const double d104 = d102 - d103;
+    const double d105 = d102 - d104;
+    const double d106 = d105 - d103;
+    const double d107 = d106 - d96;
+    const double d108 = d104 * d104;
+    const double d109 = d104 * 0x1.6124613a86d09p-33;
+    const double d110 = d109 + 0x1.1eed8eff8d898p-29;
+    const double d111 = d110 * d104;
+    const double d112 = d111 + 0x1.ae64567f544e4p-26;
+    const double d113 = d112 * d104;
+    const double d114 = d113 + 0x1.27e4fb7789f5cp-22;
+    const double d115 = d114 * d104;
+    const double d116 = d115 + 0x1.71de3a556c734p-19;
+    const double d117 = d116 * d104;
+    const double d118 = d117 + 0x1.a01a01a01a01ap-16;
+    const double d119 = d118 * d104;
+    const double d120 = d119 + 0x1.a01a01a01a01ap-13;
+    const double d121 = d120 * d104;
+    const double d122 = d121 + 0x1.6c16c16c16c17p-10;
+    const double d123 = d122 * d104;
+    const double d124 = d123 + 0x1.1111111111111p-7;
+    const double d125 = d124 * d104;
+    const double d126 = d125 + 0x1.5555555555555p-5;
+    const double d127 = d126 * d104;
+    const double d128 = d127 + 0x1.5555555555555p-3;
+    const double d129 = d128 * d104;
+    const double d130 = d129 + 0x1.0000000000000p-1;
+    const double d131 = d108 * d130;
+    const double d132 = d104 + d131;
+    const double d133 = d132 + 0x1.0000000000000p+0;
+    const double d134 = d107 * d133;
+    const double d135 = d131 + d134;
+    const double d136 = d104 + d135;
+    const double d137 = 0x1.0000000000000p+0 + d136;
+    const double d138 = d137 - 0x1.0000000000000p+0;
+    const double d139 = d136 - d138;
+    const double d140 = d137 * d59;
+    const double d141 = d139 * d59;
+    const double d142 = d137 * d83;
+    const double d143 = d141 + d142;
+    const double d144 = d140 + d143;
+    const double d145 = d100 * 0x1.0000000000000p-1;
+    const double d146 = d145 + 0x1.8000000000000p+52;
+    const double d147 = d146 - 0x1.8000000000000p+52;
+    const double d148 = d100 - d147;
+    const double d149 = d148 + 0x1.8000000000000p+52;
+    const uint64_t u150 = bits_of(d146);
+    const uint64_t u151 = u150 + UINT64_C(0x3ff);
+    const uint64_t u152 = u151 << UINT64_C(0x34);
+    const double d153 = double_of(u152);
+    const double d154 = d144 * d153;
+    const uint64_t u155 = bits_of(d149);
+    const uint64_t u156 = u155 + UINT64_C(0x3ff);
+    const uint64_t u157 = u156 << UINT64_C(0x34);
+    const double d158 = double_of(u157);
+    const double d159 = d154 * d158;
+    const int b160 = d4 > 0x1.c000000000000p+4;
+    const double d161 = b160 ? 0x0.0p+0 : d159;
+    const double d162 = 0x1.0000000000000p+0 - d161;
+    const uint64_t u163 = bits_of(d162);
+    const uint64_t u164 = u0 & UINT64_C(0x8000000000000000);
+    const uint64_t u165 = u163 | u164;
+    const double d166 = double_of(u165);
+    const int b167 = d2 < 0x1.0000000000000p-1;
+    const double d168 = a * a;
+    const double d169 = d168 * 0x1.c6059fbd11bd2p-27;
+    const double d170 = d169 + (-0x1.5d762279d8204p-23);
+    const double d171 = d170 * d168;
+    const double d172 = d171 + 0x1.b9d19916428c3p-20;
+    const double d173 = d172 * d168;
+    const double d174 = d173 + (-0x1.f4d1cfbaa6a39p-17);
+    const double d175 = d174 * d168;
+    const double d176 = d175 + 0x1.f9a324a1fafb9p-14;
+    const double d177 = d176 * d168;
+    const double d178 = d177 + (-0x1.c02db3f9d2e63p-11);
+    const double d179 = d178 * d168;
+    const double d180 = d179 + 0x1.565bcd0e5f524p-8;
+    const double d181 = d180 * d168;
+    const double d182 = d181 + (-0x1.b82ce312889f1p-6);
+    const double d183 = d182 * d168;
+    const double d184 = d183 + 0x1.ce2f21a042be0p-4;
+    const double d185 = d184 * d168;
+    const double d186 = d185 + (-0x1.812746b0379e7p-2);
+    const double d187 = d186 * d168;
+    const double d188 = d187 + 0x1.06eba8214db69p-3;
+    const double d189 = a * d188;
+    const double d190 = a + d189;
+    const double d191 = b167 ? d190 : d166;
+    const int b192 = a != a;
+    const double d193 = b192 ? a : d191;
+    return d193;
+}
+
+TG_INLINE double portable_erf_f32(double a) {
+    const int b0 = a > 0x1.f666666666666p+1;
+    const int b1 = a < (-0x1.f666666666666p+1);
+    const double d2 = b1 ? (-0x1.f666666666666p+1) : a;
+    const double d3 = b0 ? 0x1.f666666666666p+1 : d2;
+    const double d4 = d3 * d3;
+    const double d5 = d4 * 0x1.09e07d4b64015p-3;
+    const double d6 = d5 - 0x1.0000000000000p+0;
+    const double d7 = d6 * (-0x1.6dca3b5e2cbcdp-16);
+    const double d8 = d7 + 0x1.02530902c0308p-14;
+    const double d9 = d8 * d6;
+    const double d10 = d9 + (-0x1.e745c700ff465p-15);
+    const double d11 = d10 * d6;
+    const double d12 = d11 + 0x1.0a9906ccdbfc3p-13;
+    const double d13 = d12 * d6;
+    const double d14 = d13 + (-0x1.f9c38b0e68d89p-12);
+    const double d15 = d14 * d6;
+    const double d16 = d15 + 0x1.1a78f09977ce9p-10;
+    const double d17 = d16 * d6;
+    const double d18 = d17 + (-0x1.0988cea9d196cp-9);
+    const double d19 = d18 * d6;
+    const double d20 = d19 + 0x1.0105e23a305cfp-8;
+    const double d21 = d20 * d6;
+    const double d22 = d21 + (-0x1.df21c1169aca3p-8);
+    const double d23 = d22 * d6;
+    const double d24 = d23 + 0x1.9cb13e403c11ep-7;
+    const double d25 = d24 * d6;
+    const double d26 = d25 + (-0x1.4c4451291501bp-6);
+    const double d27 = d26 * d6;
+    const double d28 = d27 + 0x1.f6ac2ba82f244p-6;
+    const double d29 = d28 * d6;
+    const double d30 = d29 + (-0x1.64ff00b247ff8p-5);
+    const double d31 = d30 * d6;
+    const double d32 = d31 + 0x1.dd9cb88f5cba2p-5;
+    const double d33 = d32 * d6;
+    const double d34 = d33 + (-0x1.2f62813b49822p-4);
+    const double d35 = d34 * d6;
+    const double d36 = d35 + 0x1.731be073ee642p-4;
+    const double d37 = d36 * d6;
+    const double d38 = d37 + (-0x1.bed5d55c1fe51p-4);
+    const double d39 = d38 * d6;
+    const double d40 = d39 + 0x1.124aebb0efeb7p-3;
+    const double d41 = d40 * d6;
+    const double d42 = d41 + (-0x1.706721799521fp-3);
+    const double d43 = d42 * d6;
+    const double d44 = d43 + 0x1.70ecb32a64af1p-2;
+    const double d45 = d3 * d44;
+    const int b46 = d45 > 0x1.0000000000000p+0;
+    const int b47 = d45 < (-0x1.0000000000000p+0);
+    const double d48 = b47 ? (-0x1.0000000000000p+0) : d45;
+    const double d49 = b46 ? 0x1.0000000000000p+0 : d48;
+    return d49;
+}
+
+TG_INLINE double portable_erfc_f64(double a) {
+    const uint64_t u0 = bits_of(a);
+    const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
+    const double d2 = double_of(u1);
+    const double d3 = -a;
+    const double d4 = 0x1.0000000000000p+0 + d3;
+    const double d5 = d4 - 0x1.0000000000000p+0;
+    const double d6 = d3 - d5;
+    const double d7 = a * a;
+    const double d8 = d7 * 0x1.c6059fbd11bd2p-27;
+    const double d9 = d8 + (-0x1.5d762279d8204p-23);
+    const double d10 = d9 * d7;
+    const double d11 = d10 + 0x1.b9d19916428c3p-20;
+    const double d12 = d11 * d7;
+    const double d13 = d12 + (-0x1.f4d1cfbaa6a39p-17);
+    const double d14 = d13 * d7;
+    const double d15 = d14 + 0x1.f9a324a1fafb9p-14;
+    const double d16 = d15 * d7;
+    const double d17 = d16 + (-0x1.c02db3f9d2e63p-11);
+    const double d18 = d17 * d7;
+    const double d19 = d18 + 0x1.565bcd0e5f524p-8;
+    const double d20 = d19 * d7;
+    const double d21 = d20 + (-0x1.b82ce312889f1p-6);
+    const double d22 = d21 * d7;
+    const double d23 = d22 + 0x1.ce2f21a042be0p-4;
+    const double d24 = d23 * d7;
+    const double d25 = d24 + (-0x1.812746b0379e7p-2);
+    const double d26 = d25 * d7;
+    const double d27 = d26 + 0x1.06eba8214db69p-3;
+    const double d28 = a * d27;
+    const double d29 = d6 - d28;
+    const double d30 = d4 + d29;
+    const int b31 = d2 > 0x1.e000000000000p+4;
+    const double d32 = b31 ? 0x1.e000000000000p+4 : d2;
+    const double d33 = d32 - 0x1.8000000000000p+1;
+    const double d34 = d32 + 0x1.8000000000000p+1;
+    const double d35 = d33 / d34;
+    const double d36 = d35 * (-0x1.08c0541a34a1dp-26);
+    const double d37 = d36 + 0x1.89d482c35f998p-26;
+    const double d38 = d37 * d35;
+    const double d39 = d38 + 0x1.e01239a37bc3ap-24;
+    const double d40 = d39 * d35;
+    const double d41 = d40 + (-0x1.05551b9c7b495p-23);
+    const double d42 = d41 * d35;
+    const double d43 = d42 + (-0x1.522e923875db7p-21);
+    const double d44 = d43 * d35;
+    const double d45 = d44 + 0x1.7240e039a3bd2p-22;
+    const double d46 = d45 * d35;
+    const double d47 = d46 + 0x1.d34dda94a5cdcp-19;
+    const double d48 = d47 * d35;
+    const double d49 = d48 + (-0x1.8656688349170p-21);
+    const double d50 = d49 * d35;
+    const double d51 = d50 + (-0x1.514bf9e11f612p-16);
+    const double d52 = d51 * d35;
+    const double d53 = d52 + 0x1.4c15c8ccdacffp-18;
+    const double d54 = d53 * d35;
+    const double d55 = d54 + 0x1.065ac05cf2849p-13;
+    const double d56 = d55 * d35;
+    const double d57 = d56 + (-0x1.b912511ace570p-14);
+    const double d58 = d57 * d35;
+    const double d59 = d58 + (-0x1.98db569ae9f33p-11);
+    const double d60 = d59 * d35;
+    const double d61 = d60 + 0x1.ef1bdd1571101p-10;
+    const double d62 = d61 * d35;
+    const double d63 = d62 + 0x1.4b884e6674be3p-9;
+    const double d64 = d63 * d35;
+    const double d65 = d64 + (-0x1.8574c40ba6a70p-6);
+    const double d66 = d65 * d35;
+    const double d67 = d66 + 0x1.17ca2877e25b3p-4;
+    const double d68 = d67 * d35;
+    const double d69 = d68 + (-0x1.e88b803a49709p-4);
+    const double d70 = d69 * d35;
+    const double d71 = d70 + 0x1.098366a5b49a5p-3;
+    const double d72 = d71 * d35;
+    const double d73 = d72 + (-0x1.85a15c58aa5bcp-5);
+    const double d74 = d73 * d35;
+    const double d75 = d74 + (-0x1.15c084bb9e8f8p-3);
+    const double d76 = d35 * d75;
+    const double d77 = 0x1.40c522d7e4987p+0 + d76;
+    const double d78 = d77 - 0x1.40c522d7e4987p+0;
+    const double d79 = d76 - d78;
+    const double d80 = d32 * 0x1.0000000000000p+1;
+    const double d81 = d80 + 0x1.0000000000000p+0;
+    const double d82 = d81 - d80;
+    const double d83 = d81 - d82;
+    const double d84 = d80 - d83;
+    const double d85 = 0x1.0000000000000p+0 - d82;
+    const double d86 = d84 + d85;
+    const double d87 = d77 / d81;
+    const double d88 = d87 * 0x1.0000002000000p+27;
+    const double d89 = d88 - d87;
+    const double d90 = d88 - d89;
+    const double d91 = d87 - d90;
+    const double d92 = d81 * 0x1.0000002000000p+27;
+    const double d93 = d92 - d81;
+    const double d94 = d92 - d93;
+    const double d95 = d81 - d94;
+    const double d96 = d87 * d81;
+    const double d97 = d90 * d94;
+    const double d98 = d97 - d96;
+    const double d99 = d90 * d95;
+    const double d100 = d98 + d99;
+    const double d101 = d91 * d94;
+    const double d102 = d100 + d101;
+    const double d103 = d91 * d95;
+    const double d104 = d102 + d103;
+    const double d105 = d77 - d96;
+    const double d106 = d105 - d104;
+    const double d107 = d79 + 0x1.a19969d5cf11fp-55;
+    const double d108 = d87 * d86;
+    const double d109 = d107 - d108;
+    const double d110 = d106 + d109;
+    const double d111 = d110 / d81;
+    const double d112 = d32 * 0x1.0000002000000p+27;
+    const double d113 = d112 - d32;
+    const double d114 = d112 - d113;
+    const double d115 = d32 - d114;
+    const double d116 = d32 * d32;
+    const double d117 = d114 * d114;
+    const double d118 = d117 - d116;
+    const double d119 = d114 * d115;
+    const double d120 = d118 + d119;
+    const double d121 = d115 * d114;
+    const double d122 = d120 + d121;
+    const double d123 = d115 * d115;
+    const double d124 = d122 + d123;
+    const double d125 = -d116;
+    const double d126 = d125 * 0x1.71547652b82fep+0;
+    const double d127 = d126 + 0x1.8000000000000p+52;
+    const double d128 = d127 - 0x1.8000000000000p+52;
+    const double d129 = d128 * 0x1.62e42fee00000p-1;
+    const double d130 = d125 - d129;
+    const double d131 = d128 * 0x1.a39ef35793c76p-33;
+    const double d132 = d130 - d131;
+    const double d133 = d130 - d132;
+    const double d134 = d133 - d131;
+    const double d135 = d134 - d124;
+    const double d136 = d132 * d132;
+    const double d137 = d132 * 0x1.6124613a86d09p-33;
+    const double d138 = d137 + 0x1.1eed8eff8d898p-29;
+    const double d139 = d138 * d132;
+    const double d140 = d139 + 0x1.ae64567f544e4p-26;
+    const double d141 = d140 * d132;
+    const double d142 = d141 + 0x1.27e4fb7789f5cp-22;
+    const double d143 = d142 * d132;
+    const double d144 = d143 + 0x1.71de3a556c734p-19;
+    const double d145 = d144 * d132;
+    const double d146 = d145 + 0x1.a01a01a01a01ap-16;
+    const double d147 = d146 * d132;
+    const double d148 = d147 + 0x1.a01a01a01a01ap-13;
+    const double d149 = d148 * d132;
+    const double d150 = d149 + 0x1.6c16c16c16c17p-10;
+    const double d151 = d150 * d132;
+    const double d152 = d151 + 0x1.1111111111111p-7;
+    const double d153 = d152 * d132;
+    const double d154 = d153 + 0x1.5555555555555p-5;
+    const double d155 = d154 * d132;
+    const double d156 = d155 + 0x1.5555555555555p-3;
+    const double d157 = d156 * d132;
+    const double d158 = d157 + 0x1.0000000000000p-1;
+    const double d159 = d136 * d158;
+    const double d160 = d132 + d159;
+    const double d161 = d160 + 0x1.0000000000000p+0;
+    const double d162 = d135 * d161;
+    const double d163 = d159 + d162;
+    const double d164 = d132 + d163;
+    const double d165 = 0x1.0000000000000p+0 + d164;
+    const double d166 = d165 - 0x1.0000000000000p+0;
+    const double d167 = d164 - d166;
+    const double d168 = d165 * d87;
+    const double d169 = d167 * d87;
+    const double d170 = d165 * d111;
+    const double d171 = d169 + d170;
+    const double d172 = d168 + d171;
+    const double d173 = d128 * 0x1.0000000000000p-1;
+    const double d174 = d173 + 0x1.8000000000000p+52;
+    const double d175 = d174 - 0x1.8000000000000p+52;
+    const double d176 = d128 - d175;
+    const double d177 = d176 + 0x1.8000000000000p+52;
+    const uint64_t u178 = bits_of(d174);
+    const uint64_t u179 = u178 + UINT64_C(0x3ff);
+    const uint64_t u180 = u179 << UINT64_C(0x34);
+    const double d181 = double_of(u180);
+    const double d182 = d172 * d181;
+    const uint64_t u183 = bits_of(d177);
+    const uint64_t u184 = u183 + UINT64_C(0x3ff);
+    const uint64_t u185 = u184 << UINT64_C(0x34);
+    const double d186 = double_of(u185);
+    const double d187 = d182 * d186;
+    const int b188 = d32 > 0x1.c000000000000p+4;
+    const double d189 = b188 ? 0x0.0p+0 : d187;
+    const int b190 = d2 < 0x1.0000000000000p-1;
+    const int b191 = a < 0x0.0p+0;
+    const double d192 = 0x1.0000000000000p+1 - d189;
+    const int b193 = a != a;
+    const double d194 = b193 ? a : d189;
+    const double d195 = b191 ? d192 : d194;
+    const double d196 = b190 ? d30 : d195;
+    return d196;
+}
+
+#define portable_erfc_f32 portable_erfc_f64
+
+TG_INLINE double portable_lgamma_f64(double a) {
+    const uint64_t u0 = bits_of(a);
+    const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
+    const double d2 = double_of(u1);
+    const int b3 = d2 < 0x1.8000000000000p+0;
+    const double d4 = b3 ? d2 : 0x1.0000000000000p+0;
+    const double d5 = d2 - 0x1.0000000000000p+1;
+    const int b6 = d2 >= 0x1.4000000000000p+1;
+    const double d7 = d2 - 0x1.0000000000000p+0;
+    const double d8 = b6 ? d7 : 0x1.0000000000000p+0;
+    const double d9 = d4 * 0x1.0000002000000p+27;
+    const double d10 = d9 - d4;
+    const double d11 = d9 - d10;
+    const double d12 = d4 - d11;
+    const double d13 = d8 * 0x1.0000002000000p+27;
+    const double d14 = d13 - d8;
+    const double d15 = d13 - d14;
+    const double d16 = d8 - d15;
+    const double d17 = d4 * d8;
+    const double d18 = d11 * d15;
+    const double d19 = d18 - d17;
+    const double d20 = d11 * d16;
+    const double d21 = d19 + d20;
+    const double d22 = d12 * d15;
+    const double d23 = d21 + d22;
+    const double d24 = d12 * d16;
+    const double d25 = d23 + d24;
+    const double d26 = 0x0.0p+0 * d8;
+    const double d27 = d26 + d25;
+    const double d28 = d2 - 0x1.8000000000000p+1;
+    const double d29 = b6 ? d28 : d5;
+    const int b30 = d2 >= 0x1.c000000000000p+1;
+    const double d31 = b30 ? d5 : 0x1.0000000000000p+0;
+    const double d32 = d17 * 0x1.0000002000000p+27;
+    const double d33 = d32 - d17;
+    const double d34 = d32 - d33;
+    const double d35 = d17 - d34;
+    const double d36 = d31 * 0x1.0000002000000p+27;
+    const double d37 = d36 - d31;
+    const double d38 = d36 - d37;
+    const double d39 = d31 - d38;
+    const double d40 = d17 * d31;
+    const double d41 = d34 * d38;
+    const double d42 = d41 - d40;
+    const double d43 = d34 * d39;
+    const double d44 = d42 + d43;
+    const double d45 = d35 * d38;
+    const double d46 = d44 + d45;
+    const double d47 = d35 * d39;
+    const double d48 = d46 + d47;
+    const double d49 = d27 * d31;
+    const double d50 = d49 + d48;
+    const double d51 = d2 - 0x1.0000000000000p+2;
+    const double d52 = b30 ? d51 : d29;
+    const int b53 = d2 >= 0x1.2000000000000p+2;
+    const double d54 = b53 ? d28 : 0x1.0000000000000p+0;
+    const double d55 = d40 * 0x1.0000002000000p+27;
+    const double d56 = d55 - d40;
+    const double d57 = d55 - d56;
+    const double d58 = d40 - d57;
+    const double d59 = d54 * 0x1.0000002000000p+27;
+    const double d60 = d59 - d54;
+    const double d61 = d59 - d60;
+    const double d62 = d54 - d61;
+    const double d63 = d40 * d54;
+    const double d64 = d57 * d61;
+    const double d65 = d64 - d63;
+    const double d66 = d57 * d62;
+    const double d67 = d65 + d66;
+    const double d68 = d58 * d61;
+    const double d69 = d67 + d68;
+    const double d70 = d58 * d62;
+    const double d71 = d69 + d70;
+    const double d72 = d50 * d54;
+    const double d73 = d72 + d71;
+    const double d74 = d2 - 0x1.4000000000000p+2;
+    const double d75 = b53 ? d74 : d52;
+    const int b76 = d2 >= 0x1.6000000000000p+2;
+    const double d77 = b76 ? d51 : 0x1.0000000000000p+0;
+    const double d78 = d63 * 0x1.0000002000000p+27;
+    const double d79 = d78 - d63;
+    const double d80 = d78 - d79;
+    const double d81 = d63 - d80;
+    const double d82 = d77 * 0x1.0000002000000p+27;
+    const double d83 = d82 - d77;
+    const double d84 = d82 - d83;
+    const double d85 = d77 - d84;
+    const double d86 = d63 * d77;
+    const double d87 = d80 * d84;
+    const double d88 = d87 - d86;
+    const double d89 = d80 * d85;
+    const double d90 = d88 + d89;
+    const double d91 = d81 * d84;
+    const double d92 = d90 + d91;
+    const double d93 = d81 * d85;
+    const double d94 = d92 + d93;
+    const double d95 = d73 * d77;
+    const double d96 = d95 + d94;
+    const double d97 = d2 - 0x1.8000000000000p+2;
+    const double d98 = b76 ? d97 : d75;
+    const int b99 = d2 >= 0x1.a000000000000p+2;
+    const double d100 = b99 ? d74 : 0x1.0000000000000p+0;
+    const double d101 = d86 * 0x1.0000002000000p+27;
+    const double d102 = d101 - d86;
+    const double d103 = d101 - d102;
+    const double d104 = d86 - d103;
+    const double d105 = d100 * 0x1.0000002000000p+27;
+    const double d106 = d105 - d100;
+    const double d107 = d105 - d106;
+    const double d108 = d100 - d107;
+    const double d109 = d86 * d100;
+    const double d110 = d103 * d107;
+    const double d111 = d110 - d109;
+    const double d112 = d103 * d108;
+    const double d113 = d111 + d112;
+    const double d114 = d104 * d107;
+    const double d115 = d113 + d114;
+    const double d116 = d104 * d108;
+    const double d117 = d115 + d116;
+    const double d118 = d96 * d100;
+    const double d119 = d118 + d117;
+    const double d120 = d2 - 0x1.c000000000000p+2;
+    const double d121 = b99 ? d120 : d98;
+    const int b122 = d2 >= 0x1.e000000000000p+2;
+    const double d123 = b122 ? d97 : 0x1.0000000000000p+0;
+    const double d124 = d109 * 0x1.0000002000000p+27;
+    const double d125 = d124 - d109;
+    const double d126 = d124 - d125;
+    const double d127 = d109 - d126;
+    const double d128 = d123 * 0x1.0000002000000p+27;
+    const double d129 = d128 - d123;
+    const double d130 = d128 - d129;
+    const double d131 = d123 - d130;
+    const double d132 = d109 * d123;
+    const double d133 = d126 * d130;
+    const double d134 = d133 - d132;
+    const double d135 = d126 * d131;
+    const double d136 = d134 + d135;
+    const double d137 = d127 * d130;
+    const double d138 = d136 + d137;
+    const double d139 = d127 * d131;
+    const double d140 = d138 + d139;
+    const double d141 = d119 * d123;
+    const double d142 = d141 + d140;
+    const double d143 = d2 - 0x1.0000000000000p+3;
+    const double d144 = b122 ? d143 : d121;
+    const int b145 = d2 < 0x1.0000000000000p-1;
+    const int b146 = d2 >= 0x1.0000000000000p-1;
+    const int b147 = b146 & b3;
+    const double d148 = d2 * 0x1.0000002000000p+27;
+    const double d149 = d148 - d2;
+    const double d150 = d148 - d149;
+    const double d151 = d2 - d150;
+    const double d152 = d2 * d2;
+    const double d153 = d150 * d150;
+    const double d154 = d153 - d152;
+    const double d155 = d150 * d151;
+    const double d156 = d154 + d155;
+    const double d157 = d151 * d150;
+    const double d158 = d156 + d157;
+    const double d159 = d151 * d151;
+    const double d160 = d158 + d159;
+    const double d161 = d2 + d152;
+    const double d162 = d161 - d2;
+    const double d163 = d152 - d162;
+    const double d164 = b145 ? d161 : d132;
+    const double d165 = d163 + d160;
+    const double d166 = b145 ? d165 : d142;
+    const double d167 = b147 ? d7 : d144;
+    const double d168 = b145 ? d2 : d167;
+    const int b169 = d2 >= 0x1.1000000000000p+3;
+    const double d170 = b169 ? 0x0.0p+0 : d166;
+    const double d171 = b169 ? d2 : d164;
+    const int b172 = d171 < 0x1.0000000000000p-1022;
+    const double d173 = d171 * 0x1.0000000000000p+54;
+    const double d174 = b172 ? d173 : d171;
+    const uint64_t u175 = bits_of(d174);
+    const uint64_t u176 = u175 + UINT64_C(0x195f6200000000);
+    const uint64_t u177 = u176 >> UINT64_C(0x34);
+    const uint64_t u178 = u175 + UINT64_C(0x4000000000000000);
+    const uint64_t u179 = u177 << UINT64_C(0x34);
+    const uint64_t u180 = u178 - u179;
+    const double d181 = double_of(u180);
+    const uint64_t u182 = u177 | UINT64_C(0x4330000000000000);
+    const double d183 = double_of(u182);
+    const double d184 = d183 - 0x1.0000000000400p+52;
+    const double d185 = d184 - 0x1.b000000000000p+5;
+    const double d186 = b172 ? d185 : d184;
+    const double d187 = d181 - 0x1.0000000000000p+0;
+    const double d188 = d187 + 0x1.0000000000000p+1;
+    const double d189 = d188 - 0x1.0000000000000p+1;
+    const double d190 = d187 - d189;
+    const double d191 = d187 / d188;
+    const double d192 = d191 * 0x1.0000002000000p+27;
+    const double d193 = d192 - d191;
+    const double d194 = d192 - d193;
+    const double d195 = d191 - d194;
+    const double d196 = d188 * 0x1.0000002000000p+27;
+    const double d197 = d196 - d188;
+    const double d198 = d196 - d197;
+    const double d199 = d188 - d198;
+    const double d200 = d191 * d188;
+    const double d201 = d194 * d198;
+    const double d202 = d201 - d200;
+    const double d203 = d194 * d199;
+    const double d204 = d202 + d203;
+    const double d205 = d195 * d198;
+    const double d206 = d204 + d205;
+    const double d207 = d195 * d199;
+    const double d208 = d206 + d207;
+    const double d209 = d187 - d200;
+    const double d210 = d209 - d208;
+    const double d211 = d191 * d190;
+    const double d212 = d210 - d211;
+    const double d213 = d212 / d188;
+    const double d214 = d191 * d191;
+    const double d215 = d194 * d194;
+    const double d216 = d215 - d214;
+    const double d217 = d194 * d195;
+    const double d218 = d216 + d217;
+    const double d219 = d195 * d194;
+    const double d220 = d218 + d219;
+    const double d221 = d195 * d195;
+    const double d222 = d220 + d221;
+    const double d223 = d191 * d213;
+    const double d224 = d223 * 0x1.0000000000000p+1;
+    const double d225 = d222 + d224;
+    const double d226 = d214 * 0x1.47ae147ae147bp-4;
+    const double d227 = d226 + 0x1.642c8590b2164p-4;
+    const double d228 = d227 * d214;
+    const double d229 = d228 + 0x1.8618618618618p-4;
+    const double d230 = d229 * d214;
+    const double d231 = d230 + 0x1.af286bca1af28p-4;
+    const double d232 = d231 * d214;
+    const double d233 = d232 + 0x1.e1e1e1e1e1e1ep-4;
+    const double d234 = d233 * d214;
+    const double d235 = d234 + 0x1.1111111111111p-3;
+    const double d236 = d235 * d214;
+    const double d237 = d236 + 0x1.3b13b13b13b14p-3;
+    const double d238 = d237 * d214;
+    const double d239 = d238 + 0x1.745d1745d1746p-3;
+    const double d240 = d239 * d214;
+    const double d241 = d240 + 0x1.c71c71c71c71cp-3;
+    const double d242 = d241 * d214;
+    const double d243 = d242 + 0x1.2492492492492p-2;
+    const double d244 = d214 * d243;
+    const double d245 = d244 + 0x1.999999999999ap-2;
+    const double d246 = d214 * d245;
+    const double d247 = 0x1.5555555555555p-1 + d246;
+    const double d248 = d247 - 0x1.5555555555555p-1;
+    const double d249 = d246 - d248;
+    const double d250 = d249 + 0x1.5555555555555p-55;
+    const double d251 = d214 * 0x1.0000002000000p+27;
+    const double d252 = d251 - d214;
+    const double d253 = d251 - d252;
+    const double d254 = d214 - d253;
+    const double d255 = d247 * 0x1.0000002000000p+27;
+    const double d256 = d255 - d247;
+    const double d257 = d255 - d256;
+    const double d258 = d247 - d257;
+    const double d259 = d214 * d247;
+    const double d260 = d253 * d257;
+    const double d261 = d260 - d259;
+    const double d262 = d253 * d258;
+    const double d263 = d261 + d262;
+    const double d264 = d254 * d257;
+    const double d265 = d263 + d264;
+    const double d266 = d254 * d258;
+    const double d267 = d265 + d266;
+    const double d268 = d214 * d250;
+    const double d269 = d225 * d247;
+    const double d270 = d268 + d269;
+    const double d271 = d267 + d270;
+    const double d272 = d259 * 0x1.0000002000000p+27;
+    const double d273 = d272 - d259;
+    const double d274 = d272 - d273;
+    const double d275 = d259 - d274;
+    const double d276 = d191 * d259;
+    const double d277 = d194 * d274;
+    const double d278 = d277 - d276;
+    const double d279 = d194 * d275;
+    const double d280 = d278 + d279;
+    const double d281 = d195 * d274;
+    const double d282 = d280 + d281;
+    const double d283 = d195 * d275;
+    const double d284 = d282 + d283;
+    const double d285 = d191 * d271;
+    const double d286 = d213 * d259;
+    const double d287 = d285 + d286;
+    const double d288 = d284 + d287;
+    const double d289 = d191 * 0x1.0000000000000p+1;
+    const double d290 = d289 + d276;
+    const double d291 = d290 - d289;
+    const double d292 = d276 - d291;
+    const double d293 = d213 * 0x1.0000000000000p+1;
+    const double d294 = d288 + d293;
+    const double d295 = d292 + d294;
+    const double d296 = d186 * 0x1.62e42fee00000p-1;
+    const double d297 = d296 + d290;
+    const double d298 = d297 - d296;
+    const double d299 = d297 - d298;
+    const double d300 = d296 - d299;
+    const double d301 = d290 - d298;
+    const double d302 = d300 + d301;
+    const double d303 = d186 * 0x1.a39ef35793c76p-33;
+    const double d304 = d303 + d295;
+    const double d305 = d302 + d304;
+    const double d306 = d297 + d305;
+    const double d307 = d306 - d297;
+    const double d308 = d305 - d307;
+    const double d309 = d170 / d164;
+    const double d310 = d308 + d309;
+    const double d311 = -d306;
+    const double d312 = b3 ? d311 : d306;
+    const double d313 = -d310;
+    const double d314 = b3 ? d313 : d310;
+    const double d315 = d168 * 0x1.11fa5e7c86f7bp-24;
+    const double d316 = d315 + (-0x1.2009c1a550d0dp-23);
+    const double d317 = d316 * d168;
+    const double d318 = d317 + 0x1.b40adb09a1e12p-23;
+    const double d319 = d318 * d168;
+    const double d320 = d319 + (-0x1.ce17528bcf460p-22);
+    const double d321 = d320 * d168;
+    const double d322 = d321 + 0x1.012012be3900ap-20;
+    const double d323 = d322 * d168;
+    const double d324 = d323 + (-0x1.1276ebd557fb0p-19);
+    const double d325 = d324 * d168;
+    const double d326 = d325 + 0x1.258f3057730fap-18;
+    const double d327 = d326 * d168;
+    const double d328 = d327 + (-0x1.3cb3be36ad88bp-17);
+    const double d329 = d328 * d168;
+    const double d330 = d329 + 0x1.580e0afa55850p-16;
+    const double d331 = d330 * d168;
+    const double d332 = d331 + (-0x1.78de9ab752b81p-15);
+    const double d333 = d332 * d168;
+    const double d334 = d333 + 0x1.a127afee53e7dp-14;
+    const double d335 = d334 * d168;
+    const double d336 = d335 + (-0x1.d3fd4b679c1c4p-13);
+    const double d337 = d336 * d168;
+    const double d338 = d337 + 0x1.0b36af8779ca0p-11;
+    const double d339 = d338 * d168;
+    const double d340 = d339 + (-0x1.38ac5c2d48207p-10);
+    const double d341 = d340 * d168;
+    const double d342 = d341 + 0x1.7add6eadb5317p-9;
+    const double d343 = d342 * d168;
+    const double d344 = d343 + (-0x1.e404fc218dbaep-8);
+    const double d345 = d344 * d168;
+    const double d346 = d345 + 0x1.51322ac7d848ap-6;
+    const double d347 = d346 * d168;
+    const double d348 = d347 + (-0x1.13e001a55760ap-4);
+    const double d349 = d348 * d168;
+    const double d350 = d349 + 0x1.4a34cc4a60fa6p-2;
+    const double d351 = d168 * d350;
+    const double d352 = 0x1.b0ee6072093cep-2 + d351;
+    const double d353 = d352 - 0x1.b0ee6072093cep-2;
+    const double d354 = d351 - d353;
+    const double d355 = d168 * 0x1.0000002000000p+27;
+    const double d356 = d355 - d168;
+    const double d357 = d355 - d356;
+    const double d358 = d168 - d357;
+    const double d359 = d352 * 0x1.0000002000000p+27;
+    const double d360 = d359 - d352;
+    const double d361 = d359 - d360;
+    const double d362 = d352 - d361;
+    const double d363 = d168 * d352;
+    const double d364 = d357 * d361;
+    const double d365 = d364 - d363;
+    const double d366 = d357 * d362;
+    const double d367 = d365 + d366;
+    const double d368 = d358 * d361;
+    const double d369 = d367 + d368;
+    const double d370 = d358 * d362;
+    const double d371 = d369 + d370;
+    const double d372 = d168 * d354;
+    const double d373 = d371 + d372;
+    const double d374 = d312 + d363;
+    const double d375 = d374 - d312;
+    const double d376 = d374 - d375;
+    const double d377 = d312 - d376;
+    const double d378 = d363 - d375;
+    const double d379 = d377 + d378;
+    const double d380 = d314 + d373;
+    const double d381 = d379 + d380;
+    const double d382 = d374 + d381;
+    const double d383 = 0x1.0000000000000p+0 / d2;
+    const double d384 = d383 * d383;
+    const double d385 = d384 * (-0x1.e4286cb0f5398p-6);
+    const double d386 = d385 + 0x1.a41a41a41a41ap-8;
+    const double d387 = d386 * d384;
+    const double d388 = d387 + (-0x1.f6ab0d9993c7dp-10);
+    const double d389 = d388 * d384;
+    const double d390 = d389 + 0x1.b951e2b18ff23p-11;
+    const double d391 = d390 * d384;
+    const double d392 = d391 + (-0x1.3813813813814p-11);
+    const double d393 = d392 * d384;
+    const double d394 = d393 + 0x1.a01a01a01a01ap-11;
+    const double d395 = d394 * d384;
+    const double d396 = d395 + (-0x1.6c16c16c16c17p-9);
+    const double d397 = d396 * d384;
+    const double d398 = d397 + 0x1.5555555555555p-4;
+    const double d399 = d383 * d398;
+    const double d400 = d399 + 0x1.d67f1c864beb5p-1;
+    const int b401 = d2 > 0x1.93e5939a08ceap+99;
+    const double d402 = b401 ? 0x1.93e5939a08ceap+99 : d2;
+    const double d403 = d402 - 0x1.0000000000000p-1;
+    const double d404 = d403 * 0x1.0000002000000p+27;
+    const double d405 = d404 - d403;
+    const double d406 = d404 - d405;
+    const double d407 = d403 - d406;
+    const double d408 = d306 * 0x1.0000002000000p+27;
+    const double d409 = d408 - d306;
+    const double d410 = d408 - d409;
+    const double d411 = d306 - d410;
+    const double d412 = d403 * d306;
+    const double d413 = d406 * d410;
+    const double d414 = d413 - d412;
+    const double d415 = d406 * d411;
+    const double d416 = d414 + d415;
+    const double d417 = d407 * d410;
+    const double d418 = d416 + d417;
+    const double d419 = d407 * d411;
+    const double d420 = d418 + d419;
+    const double d421 = -d402;
+    const double d422 = d412 + d421;
+    const double d423 = d422 - d412;
+    const double d424 = d422 - d423;
+    const double d425 = d412 - d424;
+    const double d426 = d421 - d423;
+    const double d427 = d425 + d426;
+    const double d428 = d403 * d310;
+    const double d429 = d420 + d428;
+    const double d430 = d429 + d400;
+    const double d431 = d427 + d430;
+    const double d432 = d422 + d431;
+    const double d433 = d306 - 0x1.0000000000000p+0;
+    const double d434 = d2 * d433;
+    const double d435 = b401 ? d434 : d432;
+    const int b436 = d2 == INFINITY;
+    const double d437 = b169 ? d435 : d382;
+    const double d438 = b436 ? INFINITY : d437;
+    const double d439 = __builtin_rint(d2);
+    const double d440 = d2 - d439;
+    const uint64_t u441 = bits_of(d440);
+    const uint64_t u442 = u441 & UINT64_C(0x7fffffffffffffff);
+    const double d443 = double_of(u442);
+    const int b444 = d443 <= 0x1.0000000000000p-2;
+    const double d445 = 0x1.0000000000000p-1 - d443;
+    const double d446 = b444 ? d443 : d445;
+    const double d447 = d446 * 0x1.0000002000000p+27;
+    const double d448 = d447 - d446;
+    const double d449 = d447 - d448;
+    const double d450 = d446 - d449;
+    const double d451 = d446 * 0x1.921fb54442d18p+1;
+    const double d452 = d449 * 0x1.921fb58000000p+1;
+    const double d453 = d452 - d451;
+    const double d454 = d449 * (-0x1.dde9740000000p-26);
+    const double d455 = d453 + d454;
+    const double d456 = d450 * 0x1.921fb58000000p+1;
+    const double d457 = d455 + d456;
+    const double d458 = d450 * (-0x1.dde9740000000p-26);
+    const double d459 = d457 + d458;
+    const double d460 = d446 * 0x1.1a62633145c07p-53;
+    const double d461 = d459 + d460;
+    const double d462 = d451 * d451;
+    const double d463 = d462 * d451;
+    const double d464 = d462 * (-0x1.2f49b46814157p-57);
+    const double d465 = d464 + 0x1.952c77030ad4ap-49;
+    const double d466 = d465 * d462;
+    const double d467 = d466 + (-0x1.ae7f3e733b81fp-41);
+    const double d468 = d467 * d462;
+    const double d469 = d468 + 0x1.6124613a86d09p-33;
+    const double d470 = d469 * d462;
+    const double d471 = d470 + (-0x1.ae64567f544e4p-26);
+    const double d472 = d471 * d462;
+    const double d473 = d472 + 0x1.71de3a556c734p-19;
+    const double d474 = d473 * d462;
+    const double d475 = d474 + (-0x1.a01a01a01a01ap-13);
+    const double d476 = d475 * d462;
+    const double d477 = d476 + 0x1.1111111111111p-7;
+    const double d478 = d461 * 0x1.0000000000000p-1;
+    const double d479 = d463 * d477;
+    const double d480 = d478 - d479;
+    const double d481 = d462 * d480;
+    const double d482 = d481 - d461;
+    const double d483 = d463 * (-0x1.5555555555555p-3);
+    const double d484 = d482 - d483;
+    const double d485 = d451 - d484;
+    const double d486 = d462 * 0x1.0000000000000p-1;
+    const double d487 = 0x1.0000000000000p+0 - d486;
+    const double d488 = 0x1.0000000000000p+0 - d487;
+    const double d489 = d488 - d486;
+    const double d490 = d462 * d462;
+    const double d491 = d462 * (-0x1.6827863b97d97p-53);
+    const double d492 = d491 + 0x1.ae7f3e733b81fp-45;
+    const double d493 = d492 * d462;
+    const double d494 = d493 + (-0x1.93974a8c07c9dp-37);
+    const double d495 = d494 * d462;
+    const double d496 = d495 + 0x1.1eed8eff8d898p-29;
+    const double d497 = d496 * d462;
+    const double d498 = d497 + (-0x1.27e4fb7789f5cp-22);
+    const double d499 = d498 * d462;
+    const double d500 = d499 + 0x1.a01a01a01a01ap-16;
+    const double d501 = d500 * d462;
+    const double d502 = d501 + (-0x1.6c16c16c16c17p-10);
+    const double d503 = d502 * d462;
+    const double d504 = d503 + 0x1.5555555555555p-5;
+    const double d505 = d490 * d504;
+    const double d506 = d451 * d461;
+    const double d507 = d505 - d506;
+    const double d508 = d489 + d507;
+    const double d509 = d487 + d508;
+    const double d510 = b444 ? d485 : d509;
+    const int b511 = d510 == 0x0.0p+0;
+    const double d512 = d2 * d510;
+    const double d513 = b511 ? 0x1.0000000000000p+0 : d512;
+    const double d514 = d513 * 0x1.45f306dc9c883p-2;
+    const int b515 = d514 < 0x1.0000000000000p-1022;
+    const double d516 = d514 * 0x1.0000000000000p+54;
+    const double d517 = b515 ? d516 : d514;
+    const uint64_t u518 = bits_of(d517);
+    const uint64_t u519 = u518 + UINT64_C(0x195f6200000000);
+    const uint64_t u520 = u519 >> UINT64_C(0x34);
+    const uint64_t u521 = u518 + UINT64_C(0x4000000000000000);
+    const uint64_t u522 = u520 << UINT64_C(0x34);
+    const uint64_t u523 = u521 - u522;
+    const double d524 = double_of(u523);
+    const uint64_t u525 = u520 | UINT64_C(0x4330000000000000);
+    const double d526 = double_of(u525);
+    const double d527 = d526 - 0x1.0000000000400p+52;
+    const double d528 = d527 - 0x1.b000000000000p+5;
+    const double d529 = b515 ? d528 : d527;
+    const double d530 = d524 - 0x1.0000000000000p+0;
+    const double d531 = d530 + 0x1.0000000000000p+1;
+    const double d532 = d531 - 0x1.0000000000000p+1;
+    const double d533 = d530 - d532;
+    const double d534 = d530 / d531;
+    const double d535 = d534 * 0x1.0000002000000p+27;
+    const double d536 = d535 - d534;
+    const double d537 = d535 - d536;
+    const double d538 = d534 - d537;
+    const double d539 = d531 * 0x1.0000002000000p+27;
+    const double d540 = d539 - d531;
+    const double d541 = d539 - d540;
+    const double d542 = d531 - d541;
+    const double d543 = d534 * d531;
+    const double d544 = d537 * d541;
+    const double d545 = d544 - d543;
+    const double d546 = d537 * d542;
+    const double d547 = d545 + d546;
+    const double d548 = d538 * d541;
+    const double d549 = d547 + d548;
+    const double d550 = d538 * d542;
+    const double d551 = d549 + d550;
+    const double d552 = d530 - d543;
+    const double d553 = d552 - d551;
+    const double d554 = d534 * d533;
+    const double d555 = d553 - d554;
+    const double d556 = d555 / d531;
+    const double d557 = d534 * d534;
+    const double d558 = d537 * d537;
+    const double d559 = d558 - d557;
+    const double d560 = d537 * d538;
+    const double d561 = d559 + d560;
+    const double d562 = d538 * d537;
+    const double d563 = d561 + d562;
+    const double d564 = d538 * d538;
+    const double d565 = d563 + d564;
+    const double d566 = d534 * d556;
+    const double d567 = d566 * 0x1.0000000000000p+1;
+    const double d568 = d565 + d567;
+    const double d569 = d557 * 0x1.47ae147ae147bp-4;
+    const double d570 = d569 + 0x1.642c8590b2164p-4;
+    const double d571 = d570 * d557;
+    const double d572 = d571 + 0x1.8618618618618p-4;
+    const double d573 = d572 * d557;
+    const double d574 = d573 + 0x1.af286bca1af28p-4;
+    const double d575 = d574 * d557;
+    const double d576 = d575 + 0x1.e1e1e1e1e1e1ep-4;
+    const double d577 = d576 * d557;
+    const double d578 = d577 + 0x1.1111111111111p-3;
+    const double d579 = d578 * d557;
+    const double d580 = d579 + 0x1.3b13b13b13b14p-3;
+    const double d581 = d580 * d557;
+    const double d582 = d581 + 0x1.745d1745d1746p-3;
+    const double d583 = d582 * d557;
+    const double d584 = d583 + 0x1.c71c71c71c71cp-3;
+    const double d585 = d584 * d557;
+    const double d586 = d585 + 0x1.2492492492492p-2;
+    const double d587 = d557 * d586;
+    const double d588 = d587 + 0x1.999999999999ap-2;
+    const double d589 = d557 * d588;
+    const double d590 = 0x1.5555555555555p-1 + d589;
+    const double d591 = d590 - 0x1.5555555555555p-1;
+    const double d592 = d589 - d591;
+    const double d593 = d592 + 0x1.5555555555555p-55;
+    const double d594 = d557 * 0x1.0000002000000p+27;
+    const double d595 = d594 - d557;
+    const double d596 = d594 - d595;
+    const double d597 = d557 - d596;
+    const double d598 = d590 * 0x1.0000002000000p+27;
+    const double d599 = d598 - d590;
+    const double d600 = d598 - d599;
+    const double d601 = d590 - d600;
+    const double d602 = d557 * d590;
+    const double d603 = d596 * d600;
+    const double d604 = d603 - d602;
+    const double d605 = d596 * d601;
+    const double d606 = d604 + d605;
+    const double d607 = d597 * d600;
+    const double d608 = d606 + d607;
+    const double d609 = d597 * d601;
+    const double d610 = d608 + d609;
+    const double d611 = d557 * d593;
+    const double d612 = d568 * d590;
+    const double d613 = d611 + d612;
+    const double d614 = d610 + d613;
+    const double d615 = d602 * 0x1.0000002000000p+27;
+    const double d616 = d615 - d602;
+    const double d617 = d615 - d616;
+    const double d618 = d602 - d617;
+    const double d619 = d534 * d602;
+    const double d620 = d537 * d617;
+    const double d621 = d620 - d619;
+    const double d622 = d537 * d618;
+    const double d623 = d621 + d622;
+    const double d624 = d538 * d617;
+    const double d625 = d623 + d624;
+    const double d626 = d538 * d618;
+    const double d627 = d625 + d626;
+    const double d628 = d534 * d614;
+    const double d629 = d556 * d602;
+    const double d630 = d628 + d629;
+    const double d631 = d627 + d630;
+    const double d632 = d534 * 0x1.0000000000000p+1;
+    const double d633 = d632 + d619;
+    const double d634 = d633 - d632;
+    const double d635 = d619 - d634;
+    const double d636 = d556 * 0x1.0000000000000p+1;
+    const double d637 = d631 + d636;
+    const double d638 = d635 + d637;
+    const double d639 = d529 * 0x1.62e42fee00000p-1;
+    const double d640 = d639 + d633;
+    const double d641 = d640 - d639;
+    const double d642 = d640 - d641;
+    const double d643 = d639 - d642;
+    const double d644 = d633 - d641;
+    const double d645 = d643 + d644;
+    const double d646 = d529 * 0x1.a39ef35793c76p-33;
+    const double d647 = d646 + d638;
+    const double d648 = d645 + d647;
+    const double d649 = d640 + d648;
+    const double d650 = d649 - d640;
+    const double d651 = d648 - d650;
+    const double d652 = -d649;
+    const double d653 = -d438;
+    const double d654 = d652 + d653;
+    const double d655 = d654 - d652;
+    const double d656 = d654 - d655;
+    const double d657 = d652 - d656;
+    const double d658 = d653 - d655;
+    const double d659 = d657 + d658;
+    const int b660 = d2 < 0x1.56e1fc2f8f359p-997;
+    const double d661 = d659 - d651;
+    const double d662 = d654 + d661;
+    const double d663 = b511 ? INFINITY : d662;
+    const double d664 = b660 ? d438 : d663;
+    const int b665 = a < 0x0.0p+0;
+    const double d666 = b665 ? d664 : d438;
+    const int b667 = d2 == 0x0.0p+0;
+    const int b668 = a != a;
+    const double d669 = b668 ? a : d666;
+    const double d670 = b436 ? INFINITY : d669;
+    const double d671 = b667 ? INFINITY : d670;
+    return d671;
+}
+
+#define portable_lgamma_f32 portable_lgamma_f64
+
+TG_INLINE double portable_power_f64(double a, double b) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -2010,15 +3305,22 @@ TG_INLINE double power_of(double a, double b) {
     const int b257 = b != b;
     const int b258 = b256 | b257;
     const double d259 = b258 ? NAN : d255;
-    const int b260 = a == 0x1.0000000000000p+0;
-    const int b261 = b == 0x0.0p+0;
-    const int b262 = b260 | b261;
-    const double d263 = b262 ? 0x1.0000000000000p+0 : d259;
-    return d263;
+    const int b260 = b == 0x1.0000000000000p+1;
+    const double d261 = a * a;
+    const int b262 = b == (-0x1.0000000000000p+0);
+    const double d263 = 0x1.0000000000000p+0 / a;
+    const double d264 = b262 ? d263 : d259;
+    const double d265 = b260 ? d261 : d264;
+    const int b266 = a == 0x1.0000000000000p+0;
+    const int b267 = b == 0x0.0p+0;
+    const int b268 = b266 | b267;
+    const double d269 = b268 ? 0x1.0000000000000p+0 : d265;
+    return d269;
 }
-OF_TWO(power)
 
-TG_INLINE double hypot_of(double a, double b) {
+#define portable_power_f32 portable_power_f64
+
+TG_INLINE double portable_hypot_f64(double a, double b) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -2045,9 +3347,10 @@ TG_INLINE double hypot_of(double a, double b) {
     const double d23 = b22 ? INFINITY : d19;
     return d23;
 }
-OF_TWO(hypot)
 
-TG_INLINE double arctan2_of(double a, double b) {
+#define portable_hypot_f32 portable_hypot_f64
+
+TG_INLINE double portable_arctan2_f64(double a, double b) {
     const uint64_t u0 = bits_of(a);
     const uint64_t u1 = u0 & UINT64_C(0x7fffffffffffffff);
     const double d2 = double_of(u1);
@@ -2137,9 +3440,10 @@ TG_INLINE double arctan2_of(double a, double b) {
     const double d86 = b81 ? NAN : d85;
     return d86;
 }
-OF_TWO(arctan2)
 
-TG_INLINE double logaddexp_of(double a, double b) {
+#define portable_arctan2_f32 portable_arctan2_f64
+
+TG_INLINE double portable_logaddexp_f64(double a, double b) {
     const int b0 = a > b;
     const double d1 = b0 ? a : b;
     const double d2 = a - b;
@@ -2282,9 +3586,10 @@ TG_INLINE double logaddexp_of(double a, double b) {
     const double d139 = b137 ? d138 : d136;
     return d139;
 }
-OF_TWO(logaddexp)
 
-TG_INLINE double logaddexp2_of(double a, double b) {
+#define portable_logaddexp_f32 portable_logaddexp_f64
+
+TG_INLINE double portable_logaddexp2_f64(double a, double b) {
     const int b0 = a > b;
     const double d1 = b0 ? a : b;
     const double d2 = a - b;
@@ -2437,4 +3742,5 @@ TG_INLINE double logaddexp2_of(double a, double b) {
     const double d149 = b147 ? d148 : d146;
     return d149;
 }
-OF_TWO(logaddexp2)
+
+#define portable_logaddexp2_f32 portable_logaddexp2_f64

@@ -127,6 +127,7 @@ TG_INLINE void addresses(const tg_prepared *s, const tg_operand *operands, int64
 #define SIGNBIT(a) (bits_of_f32(a) >> 31)
 #define COPYSIGN copysignf
 #define POW powf
+#define PORTABLE(name) tg_loop_##name##_f32
 
 /* Sines and cosines of large numbers are the C library's, element by element. */
 #define limit_f32 TRIG_LIMIT_F32
@@ -196,6 +197,7 @@ static void round_f16_step_f32(float *d, const float *pa, const float *pb, const
 #undef SIGNBIT
 #undef COPYSIGN
 #undef POW
+#undef PORTABLE
 
 /* No hand-written step in double: programs of doubles use the formulas of these. */
 #define erfinv_step_f64 NULL
@@ -228,6 +230,7 @@ static void round_f16_step_f32(float *d, const float *pa, const float *pb, const
 #define SIGNBIT(a) (bits_of_f64(a) >> 63)
 #define COPYSIGN copysign
 #define POW pow
+#define PORTABLE(name) tg_loop_##name##_f64
 
 #include "machine_steps.h"
 

@@ -10,6 +10,22 @@
 
 #include "tapegrad.h"
 
+/* Functions with the same bits on every machine: kernels/portable_functions.c has their loops. */
+#define TG_PORTABLE_UNARY(X)                                                                       \
+    X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sinh) X(cosh) X(tanh) X(arcsin)     \
+    X(arccos) X(arctan) X(arcsinh) X(arccosh) X(arctanh) X(erf) X(erfc) X(lgamma)
+#define TG_PORTABLE_BINARY(X) X(power) X(hypot) X(arctan2) X(logaddexp) X(logaddexp2)
+#define X(name)                                                                                    \
+    void tg_loop_##name##_f32(const float *a, float *out, int64_t n);                              \
+    void tg_loop_##name##_f64(const double *a, double *out, int64_t n);
+TG_PORTABLE_UNARY(X)
+#undef X
+#define X(name)                                                                                    \
+    void tg_loop_##name##_f32(const float *a, const float *b, float *out, int64_t n);              \
+    void tg_loop_##name##_f64(const double *a, const double *b, double *out, int64_t n);
+TG_PORTABLE_BINARY(X)
+#undef X
+
 /* Name, number of operands. What is between `skip` and `skipped` is passed over in blocks where the
    operand of `skip`, a truth, is false everywhere: what it computes, nobody reads there. */
 #define TG_STEPS(X)                                                                                \
@@ -19,6 +35,13 @@
     X(atanh, 1) X(sigmoid, 1) X(erf, 1) X(erfc, 1) X(floor, 1) X(ceil, 1) X(rint, 1) X(trunc, 1)   \
     X(sign, 1) X(isnan, 1) X(isinf, 1) X(isfinite, 1) X(not_, 1) X(signbit, 1) X(polynomial, 1)    \
     X(erfinv, 1) X(gelu_value, 1) X(gelu_slope, 1) X(round_bf16, 1) X(round_f16, 1)                \
+    X(portable_exp, 1) X(portable_exp2, 1) X(portable_expm1, 1) X(portable_log, 1)                 \
+    X(portable_log2, 1) X(portable_log10, 1) X(portable_log1p, 1) X(portable_sinh, 1)              \
+    X(portable_cosh, 1) X(portable_tanh, 1) X(portable_arcsin, 1) X(portable_arccos, 1)            \
+    X(portable_arctan, 1) X(portable_arcsinh, 1) X(portable_arccosh, 1) X(portable_arctanh, 1)     \
+    X(portable_erf, 1) X(portable_erfc, 1) X(portable_lgamma, 1) X(portable_power, 2)              \
+    X(portable_hypot, 2) X(portable_arctan2, 2) X(portable_logaddexp, 2)                           \
+    X(portable_logaddexp2, 2)                                                                      \
     X(skip, 1) X(skipped, 1)                                                                       \
     X(add, 2) X(sub, 2) X(mul, 2) X(div, 2) X(maximum, 2) X(minimum, 2) X(fmax, 2) X(fmin, 2)      \
     X(pow, 2) X(fmod, 2) X(atan2, 2) X(hypot, 2) X(copysign, 2) X(lt, 2) X(le, 2) X(gt, 2)         \

@@ -161,6 +161,39 @@ BINARY(fmod, LIBM(fmod)(a, b))
 #endif
 BINARY(atan2, ARC(atan2)(a, b))
 BINARY(hypot, ARC(hypot)(a, b))
+#define X(name)                                                                                    \
+    static void NAMED(portable_##name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) {  \
+        (void)pb, (void)pc;                                                                        \
+        PORTABLE(name)(pa, d, n);                                                                  \
+    }
+TG_PORTABLE_UNARY(X)
+#undef X
+/* A number beside a vector is spread out, block by block. */
+#define X(name)                                                                                    \
+    static void NAMED(portable_##name)(T * d, const T *pa, const T *pb, const T *pc, int64_t n) {  \
+        (void)pc;                                                                                  \
+        PORTABLE(name)(pa, pb, d, n);                                                              \
+    }                                                                                              \
+    static void NAMED(portable_##name##_vs)(T * d, const T *pa, const T *pb, const T *pc,          \
+                                            int64_t n) {                                           \
+        T some[64];                                                                                \
+        (void)pc;                                                                                  \
+        for (int i = 0; i < 64; i++)                                                               \
+            some[i] = *pb;                                                                         \
+        for (int64_t i = 0; i < n; i += 64)                                                        \
+            PORTABLE(name)(pa + i, some, d + i, n - i < 64 ? n - i : 64);                          \
+    }                                                                                              \
+    static void NAMED(portable_##name##_sv)(T * d, const T *pa, const T *pb, const T *pc,          \
+                                            int64_t n) {                                           \
+        T some[64];                                                                                \
+        (void)pc;                                                                                  \
+        for (int i = 0; i < 64; i++)                                                               \
+            some[i] = *pa;                                                                         \
+        for (int64_t i = 0; i < n; i += 64)                                                        \
+            PORTABLE(name)(some, pb + i, d + i, n - i < 64 ? n - i : 64);                          \
+    }
+TG_PORTABLE_BINARY(X)
+#undef X
 BINARY(copysign, COPYSIGN(a, b))
 BINARY(lt, a < b ? (T)1 : (T)0)
 BINARY(le, a <= b ? (T)1 : (T)0)

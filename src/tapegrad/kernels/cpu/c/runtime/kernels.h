@@ -129,8 +129,14 @@
     X(portable_arccosh_f64) X(portable_arctanh_f32) X(portable_arctanh_f64) X(portable_power_f32)  \
     X(portable_power_f64) X(portable_hypot_f32) X(portable_hypot_f64) X(portable_arctan2_f32)      \
     X(portable_arctan2_f64) X(portable_logaddexp_f32) X(portable_logaddexp_f64)                    \
-    X(portable_logaddexp2_f32) X(portable_logaddexp2_f64) X(portable_products_f32)                 \
-    X(portable_products_f64)
+    X(portable_logaddexp2_f32) X(portable_logaddexp2_f64) X(portable_erf_f32) X(portable_erf_f64)  \
+    X(portable_erfc_f32) X(portable_erfc_f64) X(portable_lgamma_f32) X(portable_lgamma_f64)        \
+    X(portable_products_f32)                                                                       \
+    X(portable_products_f64) X(portable_powers) X(portable_softmax_f32) X(portable_softmax_f64)    \
+    X(portable_log_softmax_f32) X(portable_log_softmax_f64) X(portable_softmax_back_f32)           \
+    X(portable_softmax_back_f64) X(portable_log_softmax_back_f32)                                  \
+    X(portable_log_softmax_back_f64) X(portable_layer_norm_f32) X(portable_layer_norm_f64)         \
+    X(portable_layer_norm_back_f32) X(portable_layer_norm_back_f64)
 
 #define TG_KERNELS(X)                                                                              \
     TG_ROW_KERNELS(X) TG_OPTIM_KERNELS(X) TG_BATCH_NORM_KERNELS(X) TG_CONV_KERNELS(X)              \
