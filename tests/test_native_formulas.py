@@ -13,7 +13,7 @@ from tapegrad.core.base import quiet
 from tapegrad.core.host_arrays import host
 from tapegrad.core.op import REGISTRY
 from tapegrad.core.rule_functions import RAW
-from tapegrad.expressions.expressions import PRIMITIVES
+from tapegrad.expressions.expressions import PORTABLE, PRIMITIVES
 from tapegrad.kernels.cpu import KERNELS
 
 pytestmark = [
@@ -135,7 +135,7 @@ PROGRAMS = [op.name for op in PLAIN if op.kernel.has_program(*corners(op, np.flo
 def test_formulas_become_programs():
     """Were they all refused, the tests above and below would compare nothing."""
     assert len(PROGRAMS) >= FEWEST
-    assert set(PRIMITIVES) | {"copy", "skip", "skipped"} == set(KERNELS.STEPS)
+    assert set(PRIMITIVES) | {"copy", "skip", "skipped", *PORTABLE.values()} == set(KERNELS.STEPS)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from ..kernels.portable.functions import FUNCTIONS as PORTABLE_FUNCTIONS
 from .expressions import NOT_PORTABLE, PRIMITIVES, SINGLE, Expression, Maker
 
 BOOL = np.dtype(bool)
@@ -76,6 +77,7 @@ class Symbol(NDArrayOperatorsMixin):
     """An array of unknown size in a formula; writing into it replaces its expression."""
 
     base = None
+    is_number = False  # an attribute of the call, as an input
     ndim = 1
     shape = (1,)
     flags = Flags()
@@ -111,13 +113,15 @@ class Symbol(NDArrayOperatorsMixin):
             raise Untraceable(f"no primitive computes {ufunc.__name__}")
         if any([is_half(x.dtype) for x in inputs if isinstance(x, Symbol)]):
             inputs = beside_half(inputs)
+        if self.maker.portable and all([getattr(x, "is_number", True) for x in inputs]):
+            raise Untraceable("arithmetic of numbers: Python does that in double precision")
         made = rule(self.maker, *[self.read(x) for x in inputs])
         dtype = BOOL if made.is_truth else self.float_dtype(inputs)
+        if self.maker.portable and is_wider(dtype, inputs):
+            raise Untraceable("a number in double precision beside single precision")
         if is_half(dtype):
             made = self.maker.apply(rounding(dtype), made)
         if all([isinstance(x, Number) or not isinstance(x, Symbol) for x in inputs]):
-            if self.maker.portable:
-                raise Untraceable("arithmetic of numbers: Python does that in double precision")
             with np.errstate(all="ignore"):
                 value = ufunc(*[x.value if isinstance(x, Number) else x for x in inputs])
             return Number(self.maker, made, dtype, value)
@@ -246,6 +250,12 @@ class Number(Symbol):
     def __bool__(self) -> bool:
         self.maker.decided = True
         return bool(self.value)
+
+
+def is_wider(dtype: Any, inputs: Any) -> bool:
+    """Whether a result is in double precision and no symbol that it is computed of."""
+    floats = [x.dtype for x in inputs if isinstance(x, Symbol) and x.dtype.kind == "f"]
+    return dtype == np.float64 and np.float64 not in floats
 
 
 def written(target: Any, result: Symbol) -> Symbol:
@@ -475,4 +485,23 @@ class TracedNumPy:
 
 
 XP = TracedNumPy(PRIMITIVES)
-PORTABLE_XP = TracedNumPy(PRIMITIVES - NOT_PORTABLE, {"erf_single": "erf", "log_gamma": "lgamma"})
+
+
+class PortableTracedNumPy(TracedNumPy):
+    """The portable mode's functions, for numbers among the symbols, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        found, own = getattr(np, name), PORTABLE_FUNCTIONS.get(name)
+        if own is None:
+            return found
+
+        def run(*args: Any, **options: Any) -> Any:
+            is_traced = any([isinstance(x, Symbol) for x in args])
+            return (found if is_traced else own)(*args, **options)
+
+        return run
+
+
+PORTABLE_XP = PortableTracedNumPy(
+    PRIMITIVES - NOT_PORTABLE, {"erf_single": "erf", "log_gamma": "lgamma"}
+)

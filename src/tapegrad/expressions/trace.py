@@ -130,7 +130,10 @@ class Symbols:
         """The attributes of a call, its numbers replaced by symbols."""
         made: list[Any] = []
         for i, value in enumerate(attrs):
-            made.append(self.input(source=source + i) if is_number(value) else value)
+            if is_number(value):
+                value = self.input(source=source + i)
+                value.is_number = True
+            made.append(value)
         return made
 
     def rounds_less(self, kind: int) -> bool:

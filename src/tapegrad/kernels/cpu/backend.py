@@ -33,16 +33,15 @@ CONTIGUOUS = frozenset(
 PRODUCTS = ("addmm", "mm")  # their gradients are made in c/kernels/products.c
 
 
-# Kernels by hand that move elements, compare them, or add them up one after the other: they have the
-# bits of the reference, whatever the processor.
+# Kernels by hand that move elements, compare them, or add them up one after the other: they have
+# the bits of the reference on every processor.
 SAME_BITS = frozenset(
     """
-    whole_product argmax argmin all any cast masked_fill tril triu clone max_pool2d
-    max_pool2d_with_indices max_pool_indices max_pool2d_backward max_pool3d max_pool3d_with_indices
-    max_pool3d_backward adaptive_max_pool2d adaptive_max_pool2d_backward adaptive_max_pool3d
-    adaptive_max_pool3d_backward embedding embedding_dense_backward index_select index_add gather
-    scatter_into select_backward slice_backward scatter_add scatter_src scatter_value index
-    index_into index_put masked_select nextafter sort sort_stable topk
+    whole_product argmax argmin all any cast masked_fill tril triu clone max_pool2d_backward
+    max_pool3d_backward adaptive_max_pool2d_backward adaptive_max_pool3d_backward embedding
+    embedding_dense_backward index_select index_add gather scatter_into select_backward
+    slice_backward scatter_add scatter_src scatter_value index index_into index_put
+    masked_select nextafter sort sort_stable topk
     """.split()
 )
 

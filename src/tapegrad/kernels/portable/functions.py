@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.base import ndarray
 from ...core.settings import Settings
 from ..cpu import KERNELS
 from . import formulas
@@ -135,7 +136,24 @@ def into(out: Any, made: Any) -> Any:
 
 
 def unary(name: str) -> Callable[..., Any]:
+    angles = name in formulas.AFTER_TURNS
+    kernels = [KERNELS and KERNELS.KERNELS[f"portable_{name}_{kind}"] for kind in ("f32", "f64")]
+
     def run(x: Any, out: Any = None) -> Any:
+        if KERNELS is not None and type(x) is ndarray:  # 2 us instead of 10
+            dtype = x.dtype
+            if (dtype is F32 or dtype is F64) and x.flags.carray:
+                made = KERNELS.empty(x.shape, x) if out is None else out
+                if made.dtype is dtype and made.shape == x.shape and made.flags.carray:
+                    if not angles:
+                        kernels[dtype is F64]((x, made), (x.size,))
+                        return made
+                    far = np.zeros(1, np.int64)
+                    given = x.copy() if out is not None and np.may_share_memory(x, out) else x
+                    kernels[dtype is F64]((given, made, far), (x.size,))
+                    if far[0]:
+                        far_angles(name, given.reshape(-1), made.reshape(-1))
+                    return made
         x = np.asarray(x)
         dtype = dtype_of(name, x)
         work = F64 if dtype.kind == "f" and dtype.itemsize >= 8 else F32

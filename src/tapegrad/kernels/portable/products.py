@@ -6,6 +6,7 @@ without fused instructions, then the parts. c/kernels/gemm_apart.c does that in 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -100,6 +101,10 @@ def starts(x: Any, steps: tuple[int, ...], lead: tuple[int, ...]) -> Any:
     return np.ascontiguousarray(np.broadcast_to(places, lead)).reshape(-1)
 
 
+def fits(out: Any, shape: tuple[int, ...], dtype: Any) -> bool:
+    return bool(out.dtype is dtype and out.shape == shape and out.flags.carray)
+
+
 NO_OFFSETS = np.zeros((2, 1), np.int64)
 
 
@@ -117,9 +122,7 @@ def of_matrices(a: Any, b: Any, out: Any) -> Any:
         return None
     if out is None:
         out = KERNELS.empty((m, n), a)
-    elif out.dtype is not dtype or out.shape != (m, n) or not out.flags.carray:
-        return None
-    elif np.may_share_memory(out, a) or np.may_share_memory(out, b):
+    elif not fits(out, (m, n), dtype) or np.may_share_memory(out, a) or np.may_share_memory(out, b):
         return None
     a_steps = (k, 1) if a_flags.c_contiguous else (1, m)
     b_steps = (n, 1) if b_flags.c_contiguous else (1, k)
@@ -128,9 +131,33 @@ def of_matrices(a: Any, b: Any, out: Any) -> Any:
     return out
 
 
+def of_stacks(a: Any, b: Any) -> Any:
+    """The product of two stacks of as many contiguous matrices, or None."""
+    if type(a) is not ndarray or type(b) is not ndarray or a.ndim < 3 or b.ndim != a.ndim:
+        return None
+    lead, dtype, (m, k), (deep, n) = a.shape[:-2], a.dtype, a.shape[-2:], b.shape[-2:]
+    if k != deep or b.dtype is not dtype or (dtype is not F32 and dtype is not F64):
+        return None
+    if b.shape[:-2] != lead or not (a.size and b.size and a.flags.carray and b.flags.carray):
+        return None
+    count = math.prod(lead)
+    out = KERNELS.empty((*lead, m, n), a)
+    name = "portable_products_f32" if dtype is F32 else "portable_products_f64"
+    arrays = (a, b, out, offsets_of(count, m * k, k * n))
+    KERNELS.KERNELS[name](arrays, (count, m, n, k, k, 1, n, 1))
+    return out
+
+
+@functools.lru_cache(256)
+def offsets_of(count: int, a_size: int, b_size: int) -> Any:
+    return np.outer([a_size, b_size], np.arange(count, dtype=np.int64))
+
+
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
     if KERNELS is not None:
         made = of_matrices(a, b, out)
+        if made is None and out is None:
+            made = of_stacks(a, b)
         if made is not None:
             return made
     a, b = np.asarray(a), np.asarray(b)

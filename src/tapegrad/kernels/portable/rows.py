@@ -1,4 +1,4 @@
-"""Softmax and layer norm by c/kernels/portable_rows.c, which has the bits of their forward on NumPy.
+"""Softmax and layer norm by c/kernels/portable_rows.c, with the bits of their forward on NumPy.
 
 Contiguous floats and doubles along the last dimensions; everything else is left to the reference.
 """

@@ -170,7 +170,9 @@ def normal(
     n = math.prod(shape)
     if n:
         check_floating("normal_kernel_cpu", dtype)
-    kind = None if KERNELS is None or Settings.portable else _SHORT.get(dtype)
+    kind = None if KERNELS is None else _SHORT.get(dtype)
+    if Settings.portable and (n < 16 or not contiguous or dtype != F32):
+        kind = None  # these kernels call the C library
     if n < 16 or not contiguous:
         if kind is not None:
             return stream.fill(f"single_{kind}", stream.room(n, dtype), mean, std).reshape(shape)
