@@ -5,6 +5,7 @@
     python tools/portable_bits.py --machines build/portable 1 2 8 # those here, with so many threads
     python tools/portable_bits.py --ops small|longer|odd          # a hash for each op's samples
     PYTHONPATH=src python tools/portable_bits.py --time           # against the default mode
+    PYTHONPATH=src python tools/portable_bits.py --time-large     # single calls of large tensors
 
 `--machines` masks instructions, runs x86-64 without AVX-512 and without AVX2 under QEMU, where that
 is installed, and arm64 if tools/arm64.sh has run (minutes for each). What lies in the folder is not
@@ -546,6 +547,73 @@ def compare_times() -> None:
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f}")
 
 
+def large_calls(torch: Any) -> dict[str, Callable[[], Any]]:
+    F = torch.nn.functional
+    v, m, w = torch.randn(500_000), torch.randn(512, 1024), torch.randn(1024, 1024)
+    image, kernel = torch.randn(16, 32, 56, 56), torch.randn(32, 32, 3, 3)
+    q, k, u = [torch.randn(4, 8, 256, 64) for _ in range(3)]
+    lstm, steps = torch.nn.LSTM(64, 64), torch.randn(50, 32, 64)
+    scale, shift, size = torch.randn(1024), torch.randn(1024), v.abs()
+    x, labels = m.clone().requires_grad_(), torch.randint(0, 1024, (512,))
+
+    def back(y: Any) -> Any:
+        return torch.autograd.grad(y.sum(), x)
+
+    return {
+        "`x @ w`, 512x1024x1024": lambda: m @ w,
+        "`exp`, 500,000": v.exp,
+        "`tanh`": v.tanh,
+        "`sigmoid`": v.sigmoid,
+        "`log`": size.log,
+        "`sin`": v.sin,
+        "`erf`": v.erf,
+        "`x ** 1.7`": lambda: size**1.7,
+        "gelu": lambda: F.gelu(v),
+        "sum": v.sum,
+        "`a * b + a`": lambda: v * size + v,
+        "softmax, 512x1024": lambda: m.softmax(1),
+        "with its gradient": lambda: back(x.softmax(1)),
+        "log_softmax": lambda: m.log_softmax(1),
+        "cross entropy": lambda: F.cross_entropy(m, labels),
+        "layer norm": lambda: F.layer_norm(m, (1024,), scale, shift),
+        "layer norm with its gradient": lambda: back(F.layer_norm(x, (1024,), scale, shift)),
+        "mean of rows": lambda: m.mean(1),
+        "sum of columns": lambda: m.sum(0),
+        "var of rows": lambda: m.var(1),
+        "cumsum of rows": lambda: m.cumsum(1),
+        "conv2d, 16x32x56x56": lambda: F.conv2d(image, kernel, padding=1),
+        "batch norm": lambda: F.batch_norm(image, None, None, training=True),
+        "group norm": lambda: F.group_norm(image, 4),
+        "max pooling": lambda: F.max_pool2d(image, 2),
+        "attention, 4x8x256x64": lambda: F.scaled_dot_product_attention(q, k, u),
+        "LSTM, 50x32x64": lambda: lstm(steps),
+    }
+
+
+def compare_large() -> None:
+    import tapegrad as torch
+
+    torch.set_num_threads(1)
+    calls, times = large_calls(torch), {}
+    for _ in range(3):  # in turns
+        for mode in (False, "portable"):
+            torch.use_deterministic_algorithms(mode)
+            for name, call in calls.items():
+                for i in range(8):
+                    begin = time.thread_time()
+                    call()
+                    took = time.thread_time() - begin
+                    if i > 2:
+                        times[name, mode] = min(took, times.get((name, mode), took))
+    torch.use_deterministic_algorithms(False)
+    ratios = []
+    for name in calls:
+        usual, portable = times[name, False], times[name, "portable"]
+        ratios.append(portable / usual)
+        print(f"| {name} | {usual * 1e3:.2f} | {portable * 1e3:.2f} | {portable / usual:.1f} |")
+    print(f"geometric mean {statistics.geometric_mean(ratios):.2f}")
+
+
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["--machines"]:
@@ -557,6 +625,9 @@ def main() -> None:
 
         if arguments[:1] == ["--time"]:
             compare_times()
+            return
+        if arguments[:1] == ["--time-large"]:
+            compare_large()
             return
         if arguments[:1] == ["--ops"]:
             warnings.simplefilter("ignore")

@@ -37,6 +37,8 @@ PRODUCTS = ("addmm", "mm")  # their gradients are made in c/kernels/products.c
 # the bits of the reference on every processor.
 SAME_BITS = frozenset(
     """
+    max_pool2d max_pool2d_with_indices max_pool_indices max_pool3d max_pool3d_with_indices
+    adaptive_max_pool2d adaptive_max_pool3d cumsum cumprod linear_scan max min
     whole_product argmax argmin all any cast masked_fill tril triu clone max_pool2d_backward
     max_pool3d_backward adaptive_max_pool2d_backward adaptive_max_pool3d_backward embedding
     embedding_dense_backward index_select index_add gather scatter_into select_backward

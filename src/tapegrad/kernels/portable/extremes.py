@@ -34,10 +34,11 @@ class Extreme:
         self.first_wins = first_wins
         self.__name__ = ufunc.__name__
 
-    def __call__(self, a: Any, b: Any, out: Any = None, **options: Any) -> Any:
-        if options or not is_real(a, b):
-            return self.ufunc(a, b, out=out, **options)
-        return into(out, np.where(self.first_wins(a, b), a, b))
+    def __call__(self, a: Any, b: Any, out: Any = None, order: str = "K") -> Any:
+        if not is_real(a, b):
+            return self.ufunc(a, b, out=out, order=order)
+        made = np.where(self.first_wins(a, b), a, b)
+        return into(out, np.ascontiguousarray(made) if order == "C" else made)
 
     def reduce(self, *args: Any, **options: Any) -> Any:
         return positive_zeros(self.ufunc.reduce(*args, **options))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ...core.base import ndarray
 from ...core.host_arrays import host
 from ..cpu import KERNELS
@@ -42,9 +44,13 @@ def along_rows(name: str, needs_room: bool = False) -> Any:
     return make
 
 
-def back_along_rows(name: str) -> Any:
+def back_along_rows(name: str, spread: bool = False) -> Any:
+    """`spread`: a gradient that repeats elements is added up in the order of a dense one."""
+
     def make(reference: Any) -> Any:
         def kernel(input: Any, output: Any, dim: int) -> Any:
+            if spread:
+                input = np.ascontiguousarray(input)
             run = kernel_for(name, output, input)
             if run is None or input.shape != output.shape or dim != output.ndim - 1:
                 return reference(input, output, dim)
@@ -81,6 +87,7 @@ def layer_norm_back(reference: Any) -> Any:
     ) -> Any:
         from ...ops.nn.standardize import column_sums, placeholder
 
+        grad_output = np.ascontiguousarray(grad_output)
         given = [x for x in (input, grad_output, stats, weight) if x is not None]
         run = kernel_for("layer_norm_back", *given)
         if run is None or grad_output.shape != input.shape:
@@ -104,7 +111,7 @@ def layer_norm_back(reference: Any) -> Any:
 OVERRIDES = {
     "softmax": along_rows("softmax"),
     "log_softmax": along_rows("log_softmax", needs_room=True),
-    "softmax_backward_data": back_along_rows("softmax_back"),
+    "softmax_backward_data": back_along_rows("softmax_back", spread=True),
     "log_softmax_backward_data": back_along_rows("log_softmax_back"),
     "native_layer_norm": layer_norm,
     "native_layer_norm_backward": layer_norm_back,

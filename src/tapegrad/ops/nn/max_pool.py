@@ -63,9 +63,9 @@ def largest(xp: Any, x: Any, *geometry: Any) -> Any:
     parts = slices(xp, half_as_single(x), *geometry)
     if len(parts) == 1:
         return parts[0].astype(x.dtype, order="C")
-    best = xp.maximum(parts[0], parts[1], order="C")
+    best = xp.maximum(parts[1], parts[0], order="C")  # of equal zeros the first one stays
     for part in parts[2:]:
-        xp.maximum(best, part, out=best)
+        xp.maximum(part, best, out=best)
     return best.astype(x.dtype, copy=False)
 
 

@@ -44,6 +44,8 @@ def accumulated(xp: Any, ufunc: Any, x: Any, dim: int, dtype: Any) -> Any:
     if x.dtype != wide:
         x = half_as_single(x) if wide == "float32" else x.astype(wide)
     out = ufunc.accumulate(xp.ascontiguousarray(x), axis=dim)
+    if ufunc is xp.add and out.dtype.kind == "f":
+        out += 0.0  # PyTorch begins with zero, NumPy with the first element, which may be -0.0
     return cast_value(out, dtype).reshape(shape)
 
 
