@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ..kernels.portable.functions import FUNCTIONS as PORTABLE_FUNCTIONS
+from ..core.host_arrays import host
 from .expressions import NOT_PORTABLE, PRIMITIVES, SINGLE, Expression, Maker
 
 BOOL = np.dtype(bool)
@@ -488,11 +488,11 @@ XP = TracedNumPy(PRIMITIVES)
 
 
 class PortableTracedNumPy(TracedNumPy):
-    """The portable mode's functions, for numbers among the symbols, too."""
+    """With the functions that `host` has in the portable mode for numbers among the symbols."""
 
     def __getattr__(self, name: str) -> Any:
-        found, own = getattr(np, name), PORTABLE_FUNCTIONS.get(name)
-        if own is None:
+        found, own = getattr(np, name), getattr(host, name)
+        if own is found:
             return found
 
         def run(*args: Any, **options: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.base import ndarray
 from ...core.host_arrays import host
+from ..column_sums import column_sums
 from ..cpu import KERNELS
 from .functions import F32, F64, SUFFIXES
 
@@ -85,8 +86,6 @@ def layer_norm_back(reference: Any) -> Any:
     def kernel(
         grad_output: Any, input: Any, stats: Any, weight: Any, nd: int, eps: float, biased: bool
     ) -> Any:
-        from ...ops.nn.standardize import column_sums, placeholder
-
         grad_output = np.ascontiguousarray(grad_output)
         given = [x for x in (input, grad_output, stats, weight) if x is not None]
         run = kernel_for("layer_norm_back", *given)
@@ -98,7 +97,7 @@ def layer_norm_back(reference: Any) -> Any:
         rows = input.size // length
         out, along = KERNELS.empty(shape, input), KERNELS.empty((rows, length), input)
         run((grad_output, input, stats[0], stats[1], weight, out, along), (rows, length))
-        to_weight = to_bias = placeholder(host)
+        to_weight = to_bias = np.zeros(0, np.float32)  # which nobody asks for
         if weight is not None:
             to_weight = column_sums(host, along).reshape(weight.shape)
         if biased:

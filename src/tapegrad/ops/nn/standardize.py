@@ -15,6 +15,7 @@ from ... import dtypes
 from ...core.base import TensorBase
 from ...core.rounding import half_as_single
 from ...core.settings import Settings
+from ...kernels.column_sums import column_sums as column_sums
 from ..block.checks import not_implemented
 
 # What is shown for the rules of the norms.
@@ -142,8 +143,6 @@ def fitted(F: Any, z: Any, shape: tuple[int, ...]) -> Any:
 
 SHORT = 16  # rows below this length are not worth a call of BLAS each
 LONG = 512  # below this NumPy's own sums are as fast as BLAS
-TALL = 1024  # more rows than this are summed in two steps, for the sake of precision
-BLOCK = 256
 
 
 def row_sums(xp: Any, x: Any) -> Any:
@@ -159,16 +158,6 @@ def row_dots(xp: Any, a: Any, b: Any) -> Any:
     if Settings.portable or a.shape[-1] < SHORT:
         return xp.add.reduce(a * b, -1)
     return xp.matmul(a[..., None, :], b[..., None])[..., 0, 0]
-
-
-def column_sums(xp: Any, m: Any) -> Any:
-    """Sums along the first dimension of a matrix."""
-    rows, columns = m.shape
-    if rows <= TALL:
-        return xp.add.reduce(m, 0)
-    whole = rows // BLOCK * BLOCK
-    blocks = xp.add.reduce(m[:whole].reshape(-1, BLOCK, columns), 1)
-    return xp.add.reduce(blocks, 0) + xp.add.reduce(m[whole:], 0)
 
 
 def standard_rows(xp: Any, rows: Any, eps: float) -> tuple[Any, Any, Any]:
