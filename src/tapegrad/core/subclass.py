@@ -81,7 +81,7 @@ def overridden(op: Any, tensors: Any, attrs: Any, watch: Any) -> Any:
 
 
 def asked(op: Any, tensors: Any, attrs: Any, types: tuple[Any, ...]) -> Any:
-    """What the most derived class makes of an op."""
+    """The result of an op as the most derived class of its arguments makes it."""
     cls = min(types, key=lambda c: -len(c.__mro__))
     arguments = (tuple(tensors), *attrs) if op.variadic else (*tensors, *attrs)
     return cls.__torch_function__(function_of(op), types, arguments, {})
@@ -230,7 +230,7 @@ def slot_names(cls: type) -> list[str]:
 
 
 def slots_of(t: Any) -> dict[str, Any]:
-    """What a tensor keeps in `__slots__` of users' subclasses."""
+    """The values that a tensor keeps in `__slots__` of users' subclasses."""
     return {name: getattr(t, name) for name in slot_names(type(t)) if hasattr(t, name)}
 
 

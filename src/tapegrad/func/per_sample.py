@@ -241,7 +241,7 @@ def runs_as_written(module: Any) -> bool:
 
 
 class Notes:
-    """What the layers with a rule got and returned in one pass over a batch."""
+    """The inputs and outputs of the layers with a rule, in one pass over a batch."""
 
     def __init__(self) -> None:
         self.layers: list[Any] = []

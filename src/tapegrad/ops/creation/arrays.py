@@ -308,7 +308,7 @@ def one_element(t: Any, kind: str) -> Any:
 
 
 def unwritten(dtype: Any) -> Any:
-    """What memory that nobody has written is filled with while algorithms are deterministic."""
+    """The value that fills unwritten memory while algorithms are deterministic."""
     if not (Settings.deterministic and Settings.fill_uninitialized_memory):
         return None
     if dtype.kind == "b":

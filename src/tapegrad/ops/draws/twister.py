@@ -266,7 +266,7 @@ class Stream:
 
 
 class Layout:
-    """What is asked once about NumPy's twister."""
+    """Facts about NumPy's twister that are asked for once."""
 
     is_known = False
     seeds: Any = None

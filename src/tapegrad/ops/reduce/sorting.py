@@ -386,7 +386,7 @@ def unique_dim(
     return_inverse: bool = False,
     return_counts: bool = False,
 ) -> Any:
-    """As `_unique2`, of the slices along a dimension; programs find it in `torch._VF`."""
+    """Like `_unique2`, of the slices along a dimension; programs find it in `torch._VF`."""
     values, inverse, counts = unique(input, sorted, True, True, dim)
     return values, inverse, counts if return_counts else inverse.new_empty(0)
 

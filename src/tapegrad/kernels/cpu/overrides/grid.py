@@ -26,7 +26,7 @@ def chosen(kernels: Any, x: Any, grid: Any, sizes: Ints) -> Any:
 def question(
     x: Any, grid: Any, sizes: Ints, mode: int, padding: int, align: bool, order: Ints
 ) -> Ints:
-    """What the kernels want to know, in the order of c/kernels/grid_sampling.c."""
+    """The sizes that the sampling kernels take, in the order of c/kernels/grid_sampling.c."""
     rest = (0,) * (AXES - len(order))
     points = math.prod(grid.shape[1:-1])
     how = (len(order), mode, padding, align)
