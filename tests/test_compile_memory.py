@@ -14,9 +14,12 @@ import numpy as np
 import pytest
 
 import tapegrad as torch
+from tapegrad.compiler.capture import undo
 from tapegrad.compiler.capture.undo import Print, Snapshots, pieces_of
+from tapegrad.compiler.plan.early_release import Limit
 from tapegrad.compiler.plan.memory_plan import LINE, handed_down, packed, placed
 from tapegrad.kernels.cpu import KERNELS
+from tapegrad.optim._native import Again
 
 needs_kernels = pytest.mark.skipif(KERNELS is None, reason="the kernels in C are not built")
 WIDTH = 40
@@ -701,3 +704,137 @@ def test_copies_of_arrays_however_they_lie(threads: int) -> None:
                             np.testing.assert_array_equal(made, z)
     finally:
         torch.set_num_threads(before)
+
+
+def trained(
+    kind: str, calls: int, is_compiled: bool, fullgraph: bool = True
+) -> tuple[list[bytes], Any]:
+    """Parameters and losses of a model after some calls of a step, and the step."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(30, 40), torch.nn.Tanh(), torch.nn.Linear(40, 3))
+    options = {"momentum": 0.9} if kind == "SGD" else {"weight_decay": 0.1}
+    optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.01, **options)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    call = torch.compile(step, fullgraph=fullgraph) if is_compiled else step
+    seen = [bits(call(torch.randn(20, 30))) for _ in range(calls)]
+    seen += [bits(p) for p in model.parameters()]
+    seen += [bits(t) for own in optimizer.state.values() for t in own.values() if t is not None]
+    return seen, call
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_an_optimizer_is_rehearsed_in_pieces(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large recorded call is not undone, and what an optimizer would write is compared without
+    a copy of all of it."""
+    monkeypatch.setattr(Limit, "most", 1)
+    monkeypatch.setattr(undo, "LARGE_PIECE", 1 << 9)
+    rehearsed: list[Any] = []
+    rehearse = Snapshots.rehearse
+
+    def noted(self: Snapshots, update: Any) -> None:
+        rehearsed.append(update)
+        assert all([own[1] is None for own in self.arrays.values() if own[0].ndim])
+        rehearse(self, update)
+
+    monkeypatch.setattr(Snapshots, "rehearse", noted)
+    wanted, _ = trained(kind, 20, False)
+    found, step = trained(kind, 20, True)
+    assert found == wanted
+    assert len(rehearsed) == 4  # the third and the fourth call, and two later ones
+    assert recording(step).replays == 16  # of which two were compared
+
+
+@needs_kernels
+def test_a_wrong_update_is_found_in_a_rehearsal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bit in one piece of what an optimizer would write is enough."""
+    monkeypatch.setattr(Limit, "most", 1)
+    monkeypatch.setattr(undo, "LARGE_PIECE", 1 << 9)
+    make_copies, calls = Again.make_copies, []
+
+    def wrong(self: Again, batch: Any, given: Any, seen: Any) -> None:
+        def other(array: Any, piece: Any) -> None:
+            if not calls:
+                piece.reshape(-1)[-1:] = np.nextafter(piece.reshape(-1)[-1:], np.inf)
+            calls.append(array)
+            seen(array, piece)
+
+        make_copies(self, batch, given, other)
+
+    monkeypatch.setattr(Again, "make_copies", wrong)
+    wanted, _ = trained("Adam", 8, False)
+    with pytest.raises(RuntimeError, match="a replay gave something else than the call itself"):
+        trained("Adam", 8, True)
+    calls.clear()
+    with pytest.warns(UserWarning, match="a replay gave something else than the call itself"):
+        found, _ = trained("Adam", 8, True, fullgraph=False)
+    assert found == wanted  # what the calls did stands
+
+
+@needs_kernels
+def test_clipping_copies_no_parameters() -> None:
+    """Clipping writes gradients alone: a replay, which may stop there, has nothing to put back."""
+    model = torch.nn.Linear(40, 40)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)
+        optimizer.step()
+        return loss, norm
+
+    for _ in range(6):
+        step(torch.randn(5, 40))
+    assert recording(step).replays >= 2
+    assert recording(step).rollback.copies.arrays == []
+    before = [bits(p) for p in model.parameters()]
+    with pytest.raises(RuntimeError, match="non-finite"):
+        step(torch.full((5, 40), float("inf")))
+    assert [bits(p) for p in model.parameters()] == before
+
+
+PEAKS = """
+import pathlib, sys
+import tapegrad as torch
+import tapegrad.compiler.run.function
+torch.set_num_threads(1)
+model = torch.nn.Embedding(60_000, 128)
+optimizer = torch.optim.Adam(model.parameters())
+x = torch.randint(0, 60_000, (64,))
+def step():
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+if sys.argv[1] == "compiled":
+    step = torch.compile(step)
+for _ in range(6):
+    step()
+status = pathlib.Path("/proc/self/status").read_text().splitlines()
+print(next(int(line.split()[1]) for line in status if line.startswith("VmHWM")))
+"""
+
+
+@needs_kernels
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak is Linux's figure")
+def test_a_large_recorded_step_needs_little_more(tmp_path: Any) -> None:
+    """Ordinary calls have parameters, two moments and gradients; comparisons two sets of these."""
+    path = tmp_path / "peaks.py"  # a file: functions without source are not recorded
+    path.write_text(PEAKS)
+
+    def peak(kind: str) -> int:
+        command = [sys.executable, str(path), kind]
+        return int(subprocess.run(command, capture_output=True, check=True).stdout)
+
+    one = 60_000 * 128 * 4 / 1024
+    assert peak("compiled") - peak("as it is") < 1.3 * one

@@ -29,6 +29,7 @@ from ._multi_tensor import PLAIN, Update, count_writes
 from ._on_device import Fused, Group, State, advance, count_step, numbers_of, ops_are_watched
 
 GRADIENTS = 1  # the row that is only read
+AT_A_TIME = 1 << 20  # bytes of parameters that an update is rehearsed on
 
 
 @dataclass(frozen=True)
@@ -229,11 +230,55 @@ class Again:
         )
 
     def make(self) -> None:
+        self.run(self.table, self.sizes, self.given or self.numbers_now())
+        self.count()
+
+    def numbers_now(self) -> tuple[Any, ...]:
+        """What the kernel is given besides the arrays."""
         done = self.done
-        given = self.given
-        if given is None:
-            given = (done.group["lr"], *done.rule.values(done.owns[0]), *self.options)
-        self.run(self.table, self.sizes, given)
+        return done.group["lr"], *done.rule.values(done.owns[0]), *self.options
+
+    def make_elsewhere(self, pieces_of: Any, seen: Any) -> None:
+        """Do all that `make` does, but in copies of the arrays, some pieces of them at a time.
+
+        `pieces_of(array)` are views of an array that are large enough to be worth a call.
+        `seen(array, piece)` is told each array that `make` would write and a copy of one of its
+        pieces, with the values that it would get; one piece after the other.
+        """
+        given = self.given or self.numbers_now()
+        rows = [row for row in self.done.rows if row is not None]
+        batch: list[Any] = []
+        size = 0
+        for arrays in zip(*rows, strict=True):
+            for pieces in zip(*map(pieces_of, arrays), strict=True):
+                batch.append((arrays, pieces))
+                size += pieces[0].nbytes
+                if size >= AT_A_TIME:
+                    self.make_copies(batch, given, seen)
+                    batch, size = [], 0
+        if batch:
+            self.make_copies(batch, given, seen)
+        self.count()
+
+    def make_copies(self, batch: list[Any], given: Any, seen: Any) -> None:
+        """Run the kernel on copies of some pieces of arrays."""
+        done = self.done
+        columns = [
+            [np.ascontiguousarray(x) if i == GRADIENTS else x.copy() for i, x in enumerate(pieces)]
+            for _, pieces in batch
+        ]
+        present = iter(range(len(columns[0])))
+        places = [None if row is None else next(present) for row in done.rows]
+        rows = [None if i is None else [column[i] for column in columns] for i in places]
+        self.run((KERNELS.together(rows, GRADIENTS),), (len(batch), done.narrow), given)
+        for (arrays, _), column in zip(batch, columns, strict=True):
+            for i, (array, piece) in enumerate(zip(arrays, column, strict=True)):
+                if i != GRADIENTS:
+                    seen(array, piece)
+
+    def count(self) -> None:
+        """Count the writes of the kernel, and the step."""
+        done = self.done
         add_writes(self.writes)
         note_writes(self.written, done.params)
         if self.counts:

@@ -102,14 +102,15 @@ def owners(arrays: list[Any]) -> set[int]:
 
 def touched_by(step: Any) -> list[Any]:
     """All arrays that a step may read or write."""
-    found = [*step.reads(), *step.made]
-    if isinstance(step, WholeStep) and not is_zero_grad(step):
-        given = leaves_of((step.args, step.kwargs))
-        tensors = [value for value in given if isinstance(value, TensorBase)]
-        tensors += [t for value in given if is_kept_apart(value) for t in tensors_of(value)]
-        tensors += [t._gradient for t in tensors if t._gradient is not None]
-        found += [t._array for t in tensors]
-    return found
+    if not isinstance(step, WholeStep) or is_zero_grad(step):
+        return [*step.reads(), *step.made]
+    given = leaves_of((step.args, step.kwargs))
+    tensors = [value for value in given if isinstance(value, TensorBase)]
+    tensors += [t for value in given if is_kept_apart(value) for t in tensors_of(value)]
+    gradients = [t._gradient._array for t in tensors if t._gradient is not None]
+    if getattr(step.function, "only_gradients", False):
+        return [*gradients, *step.made]
+    return [*step.reads(), *step.made, *[t._array for t in tensors], *gradients]
 
 
 def acts_outside(step: Any, is_made: Any) -> bool:

@@ -65,6 +65,7 @@ class Seen:
         original: Any,
         histories: bool,
         learned: list[Any],
+        limit: float,
     ) -> None:
         self.function = function
         self.values = values
@@ -94,7 +95,7 @@ class Seen:
         there = [*found.tensors, *[v for v in as_they_are if is_tensor(v)]]
         there += [] if behind is None else behind.leaves
         self.recorder = recorder = Recorder(
-            function, fixed, there, leaves, owners, keeps_steps, keeps_values
+            function, fixed, there, leaves, owners, keeps_steps, keeps_values, limit
         )
         recorder.idle = idle
         recorder.stand_for(pairs if not self.shared else [])
@@ -321,9 +322,8 @@ def why_not(seen: Seen) -> tuple[str, Any]:
     arrays = [v for _, v in pairs if not is_tensor(v)]
     if any([value is v for *_, value, _ in guards_of(seen) for v in arrays]):
         return "it also reaches an argument in another way (a global, an attribute)", None
-    for t, array in recorder.before.met.values():
-        if t._array is not array:
-            return "it gives a tensor other memory", None
+    if recorder.before.has_moved():
+        return "it gives a tensor other memory", None
     for t in {**recorder.others, **recorder.leaves}.values():
         g = t._gradient
         if g is not None and g._wants_grad and not g._special and recorder.is_made(g._array):

@@ -96,6 +96,7 @@ class Recorder(OpMode):
         owners: list[Any],
         keeps_steps: bool,
         keeps_values: bool,
+        limit: float,
     ) -> None:
         self.function = function
         self.body = body_of(function)
@@ -114,7 +115,7 @@ class Recorder(OpMode):
         # By id: memory that the recorded call fills.
         self.made: Any = {} if keeps_steps else weakref.WeakValueDictionary()
         self.externals: dict[int, Any] = {}  # by id: tensors that were there before
-        self.before = Snapshots()
+        self.before = Snapshots(limit)
         self.written: set[int] = set()  # ids of memory that something writes into
         self.kept: list[Any] = []
         self.zeros: dict[int, Any] = {}  # by id: memory that was filled with zeros
@@ -233,9 +234,10 @@ class Recorder(OpMode):
         Steps may read these, arguments, and what earlier steps made; nothing else is known to have
         the same values in each replay. They must not change unseen, so it is noted what they hold.
         """
-        for each in (t, t._gradient):
-            if each is not None and not each._special:
-                self.before.look(each)
+        if not t._special:
+            self.before.look(t)
+        if t._gradient is not None and not t._gradient._special:
+            self.before.look_at_gradient(t._gradient)
 
     def check_origin(self, array: Any, what: str) -> bool:
         """Give up on memory that was not there before the call, and that no step fills.
@@ -400,7 +402,8 @@ class Recorder(OpMode):
             for t in given:
                 if isinstance(t, TensorBase):
                     self.meet(t, name)
-                    self.may_write(t)
+                    if call.written is None:
+                        self.may_write(t)
                 elif isinstance(t, Generator):
                     self.before.take_generator(t)
                 elif isinstance(t, np.ndarray):
@@ -613,9 +616,10 @@ class Recorder(OpMode):
                     self.meet(value, function.__name__)
                     if getattr(function, "only_reads", False):
                         continue
-                    self.write_into(value)
+                    if not getattr(function, "only_gradients", False):
+                        self.write_into(value)
                     if value._gradient is not None:
-                        self.may_write(value._gradient)
+                        self.write_into(value._gradient)
                 elif isinstance(value, Generator):
                     self.before.take_generator(value)
                 elif isinstance(value, np.ndarray):

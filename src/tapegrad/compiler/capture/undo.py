@@ -7,6 +7,7 @@ and the new values change places; the replay is compared with the latter.
 
 from __future__ import annotations
 
+import math
 import pickle
 import random
 import sys
@@ -65,6 +66,14 @@ class Print:
         self.mark = marks, array.shape, array.dtype
         self.owner = id(memory(array))
 
+    @classmethod
+    def of(cls, marks: list[int], array: Any) -> Print:
+        """The fingerprint of other values for an array, as it was taken of all pieces of them."""
+        made = cls.__new__(cls)
+        made.mark = marks, array.shape, array.dtype
+        made.owner = id(memory(array))
+        return made
+
 
 def pieces_of(array: Any) -> list[Any]:
     """An array in pieces of about a megabyte, which depend on its shape alone."""
@@ -116,16 +125,22 @@ def has_moved(before: Any, now: Any) -> bool:
 class Snapshots:
     """Snapshots of everything that existed before a recorded call and that the call used."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: float = math.inf) -> None:
+        """`limit`: the bytes of copies after which none are kept: the call cannot be undone."""
+        self.limit = limit
+        self.can_undo = True
         self.arrays: dict[int, tuple[Any, Any]] = {}  # by id of the owner: it, and a copy
         prints: dict[int, Looked] = {}
         self.prints = prints  # likewise, of what is only looked at
         self.gone = lambda known: prints.pop(known.key, None)  # its id may be another's then
         self.met: dict[int, tuple[Any, Any]] = {}  # the tensors, and the arrays that they had
+        self.met_weakly: list[tuple[Any, Any]] = []  # references to others, and to their arrays
         self.gradients: list[tuple[Any, Earlier]] = []  # of leaves
         self.objects: dict[int, tuple[Any, Any]] = {}
         self.states: list[tuple[Any, Any]] = []  # the `state` of optimizers, and what was in it
         self.overwritten: set[int] = set()  # ids of owners whose values do not matter
+        # By id of the owner: fingerprints of what a step would write there, which does not do it.
+        self.rehearsed: dict[int, list[int]] = {}
         self.versions: dict[int, tuple[Any, int]] = {}  # by id: version cells, what they counted
         self.random = default_generator.get_state()
         self.generators: dict[Any, Any] = {}  # others that the call draws from: their states
@@ -146,6 +161,19 @@ class Snapshots:
         if id(t) not in self.met:
             self.met[id(t)] = (t, t._array)
 
+    def look_at_gradient(self, gradient: Any) -> None:
+        """Look at a gradient that the call may drop: its memory is free then."""
+        self.look_at(memory(gradient._array))
+        if id(gradient) not in self.met:
+            self.met_weakly.append((weakref.ref(gradient), weakref.ref(gradient._array)))
+
+    def has_moved(self) -> bool:
+        """Whether something gave a tensor other memory."""
+        if any([t._array is not array for t, array in self.met.values()]):
+            return True
+        alive = [(t(), array()) for t, array in self.met_weakly]
+        return any([t is not None and t._array is not array for t, array in alive])
+
     def look_at(self, owner: Any) -> None:
         if not self.has(owner):
             self.prints[id(owner)] = Looked(owner, self.gone)
@@ -155,7 +183,11 @@ class Snapshots:
         self.keep_version(t)
         owner = memory(t._array)
         if self.prints.pop(id(owner), None) is not None:
-            self.arrays[id(owner)] = (owner, copy_of(owner))
+            self.limit -= owner.nbytes
+            if self.limit < 0 and self.can_undo:
+                self.can_undo = False
+                self.arrays = {key: (known, None) for key, (known, _) in self.arrays.items()}
+            self.arrays[id(owner)] = (owner, copy_of(owner) if self.can_undo else None)
             self.meet(t)
 
     def keep_version(self, t: Any) -> None:
@@ -169,6 +201,23 @@ class Snapshots:
             self.arrays[id(t._array)] = (t._array, None)
             self.overwritten.add(id(t._array))
             self.meet(t)
+
+    def expect(self, t: Any) -> None:
+        """Note a tensor that only a rehearsed step would write: see `rehearse`."""
+        self.keep_version(t)
+        self.prints.pop(id(t._array), None)
+        self.arrays[id(t._array)] = (t._array, None)
+        self.rehearsed[id(t._array)] = []
+        self.meet(t)
+
+    def rehearse(self, update: Any) -> None:
+        """Take fingerprints of what an optimizer would write; nothing is written, and no copy of
+        all is needed."""
+
+        def seen(array: Any, piece: Any) -> None:
+            self.rehearsed[id(array)].append(fingerprint(piece))
+
+        update.make_elsewhere(pieces_of, seen)
 
     def take_gradient(self, t: Any) -> None:
         self.gradients.append((t, Earlier(t._gradient)))
@@ -215,7 +264,9 @@ class Snapshots:
         done."""
         done = Done(self, by_prints)
         for key, (owner, before) in self.arrays.items():
-            if key in self.overwritten:
+            if key in self.rehearsed:
+                done.arrays[key] = (owner, Print.of(self.rehearsed[key], owner))
+            elif key in self.overwritten:
                 done.arrays[key] = (owner, Print(owner) if by_prints else copy_of(owner))
             elif before is None or not owner.flags.writeable:
                 done.arrays[key] = (owner, owner)
@@ -251,7 +302,7 @@ class Snapshots:
     def keep_again(self) -> None:
         """Copy arrays again that are about to be written a second time."""
         for key, (owner, before) in self.arrays.items():
-            if before is None and key not in self.overwritten:
+            if before is None and key not in self.overwritten and key not in self.rehearsed:
                 self.arrays[key] = (owner, copy_of(owner))
 
 

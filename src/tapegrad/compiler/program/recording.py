@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from ..capture.arguments import (
     described,
     is_array_input,
 )
-from ..capture.branches import Decision
+from ..capture.branches import Decision, touched_by
 from ..capture.recorder import Recorder, at_the_same_place
 from ..capture.symbolic_floats import LARGEST, Number, now
 from ..capture.undo import Reached, same_bits
@@ -42,7 +43,7 @@ from .guard_table import GuardTable
 from .index_ranges import checked_before
 from .listing import Packed
 from .rollback import Rollback
-from .steps import GradientStep, timed
+from .steps import GradientStep, UpdateStep, timed
 
 if TYPE_CHECKING:
     from ..capture.capture import Seen
@@ -92,6 +93,7 @@ class Recording:
         self.refusals = 0  # of values that the function itself takes
         self.filled: Any = weakref.WeakValueDictionary()  # the same without constants and results
         self.rollback: Rollback | None = None
+        self.rehearsable: list[UpdateStep] = []  # that comparisons need not do
         self.listing: Packed | None = None  # its program, for those who ask
         self.plan: Plan | None = None  # of what only kernels in C look at
         self.gifts: dict[int, Any] = {}  # results that are handed out without a copy, by id
@@ -106,6 +108,9 @@ class Recording:
         self.replays = 0
         self.times: list[float] = []  # of the steps, the least while they were timed
         self.confirmed = False  # by a second recording, of other values
+        self.follows_call = True  # the next replay does: there is memory to be freed after it
+        self.untried = 0  # comparisons that are left, where the recorded call was not tried
+        self.is_undone = False  # a call is recorded such that it can be undone, whatever it writes
         self.reachable: dict[int, Any] = {}  # by id: memory of tensors that the function knows
         self.draws = False  # random numbers
         self.was_confirmed = False  # it has been in use: what differs now was wrong before
@@ -175,6 +180,7 @@ class Recording:
         if keeps_all:
             self.all_steps = needed
             read += [array for step in needed for array in step.made]
+        self.rehearsable = [] if keeps_all or seen.outside is not None else rehearsable(needed)
         self.listing = Packed(self, seen, needed)
         own = [r for i, r in enumerate(self.results) if i not in self.repeated]
         made = [r for r in own if type(r) is Result]
@@ -557,6 +563,28 @@ def aliased(results: list[Any], tensors: list[Any]) -> list[list[tuple[int, Resu
         if type(r) is Result:
             found.setdefault(id(r.owner), {}).setdefault(id(t), (i, r, t))
     return [list(group.values()) for group in found.values()]
+
+
+def rehearsable(steps: list[Any]) -> list[UpdateStep]:
+    """The steps of optimizers that a comparison need not do: no step after them touches what they
+    write, and no other step writes it."""
+    found: list[UpdateStep] = []
+    touched: set[int] = set()  # ids of memory, by later steps
+    writers: Counter[int] = Counter()
+    for step in reversed(steps):
+        inner = getattr(step, "step", step)  # of one with numbers in it
+        if isinstance(inner, UpdateStep):
+            own = [t._array for t in inner.written()[0]]
+            is_plain = inner is step and all([x is memory(x) for x in own])
+            if is_plain and touched.isdisjoint([id(x) for x in own]):
+                found.append(step)
+        here = {id(memory(x)) for x in touched_by(inner)}
+        touched |= here
+        if inner.writes_in_place:
+            here = {id(memory(x)) for x in inner.made}
+        if inner.has_effects or inner.writes_in_place:
+            writers.update(here)
+    return [step for step in found if all([writers[id(t._array)] == 1 for t in step.written()[0]])]
 
 
 def as_result(recorder: Recorder, value: Any) -> Any:

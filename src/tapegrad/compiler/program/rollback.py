@@ -146,6 +146,7 @@ class Rollback:
         self.leaves: list[Any] = []  # tensors whose `.grad` is replaced
         self.owners: Any = []  # optimizers and schedulers
         self.options: list[Any] = []  # groups of an optimizer, in which a call sets something
+        self.forgotten: list[Any] = []  # leaves whose `.grad` is dropped before a step may refuse
         self.generators: list[Any] = []
         self.behind: list[Any] = []  # steps that free a graph, which waits until the replay is over
         found: dict[Any, Any] = {}
@@ -231,8 +232,16 @@ class Rollback:
                     continue
                 x, end = gradient._array, cleared.get(id(t), len(recorder.steps))
                 last = max([p for i, p in refusing.items() if i < end], default=NOWHERE)
+                if id(t) in cleared and last is NOWHERE:
+                    self.forgotten.append(t)
                 if filled.get(id(memory(x)), AFTER) <= last and x.flags.writeable:
                     found[address(x), x.shape, x.strides, x.dtype] = x
+
+    def drop_gradients(self) -> None:
+        """Drop gradients of another call than a replay, as the call itself does: this replay does
+        not overwrite them, so both would be in memory."""
+        for t in self.forgotten:
+            t._gradient = None
 
     def keep(self) -> None:
         """Copy what has to be restored; called when a replay begins."""

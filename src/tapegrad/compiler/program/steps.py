@@ -442,11 +442,16 @@ class RedrawStep(WholeStep):
         self.tape = tape
 
 
+class CannotRehearse(Exception):
+    """Raised by the step of an optimizer of which something was loaded or replaced."""
+
+
 class UpdateStep(WholeStep):
     """The step of an optimizer as the calls of kernels in C of which it consists."""
 
     updates: list[Any]
     prepared: list[Again] | None = None
+    rehearsal: Any = None  # the Snapshots that get fingerprints of the new values, in comparisons
 
     def run(self) -> None:
         prepared = self.prepared
@@ -454,9 +459,15 @@ class UpdateStep(WholeStep):
             prepared = self.prepare()
         fits = len(prepared) == 1 and prepared[0].fits()  # as most of them are
         if (fits or all([each.fits() for each in prepared])) and not has_hooks(self.args[0]):
+            if self.rehearsal is not None:
+                for each in prepared:
+                    self.rehearsal.rehearse(each)
+                return
             for each in prepared:
                 each.make()
             return
+        if self.rehearsal is not None:
+            raise CannotRehearse
         # Something was loaded or replaced: the step itself, then again with what there is now.
         before, WATCHING.done = WATCHING.done, []
         try:
@@ -467,6 +478,17 @@ class UpdateStep(WholeStep):
         if updates and is_all_of(self.args[0], updates) and not is_first:
             self.updates = updates
             self.prepare()
+
+    def written(self) -> tuple[list[Any], list[Any]]:
+        """The tensors that the kernels write, and the counters of steps."""
+        large = [p for update in self.updates for p in update.params]
+        counters: list[Any] = []
+        for update in self.updates:
+            rule, rows = update.rule, update.rows[2:]
+            names = [name for name, row in zip(rule.rows, rows, strict=True) if row is not None]
+            large += [own[name] for own in update.owns for name in names]
+            counters += [own[name] for own in update.owns for name in rule.scalars]
+        return large, counters
 
     def prepare(self) -> list[Again]:
         self.prepared = [Again(update, self.args[0]) for update in self.updates]

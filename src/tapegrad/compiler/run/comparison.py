@@ -39,6 +39,7 @@ from ..capture.undo import (
 from ..plan.memory_plan import forget_memory
 from ..plan.native_calls import as_taped
 from ..program.recording import NothingDone, Recording, Result
+from ..program.steps import CannotRehearse, UpdateStep
 
 
 class AsRecorded(OpMode):
@@ -101,6 +102,12 @@ class Comparison:
         self.wrong = ""  # what came out otherwise
         self.changes = ""  # what the function changes of Python's state
         forget_memory()  # there is room for copies in what earlier calls have dropped
+        self.look(recording.rehearsable)
+
+    def look(self, rehearsed: list[UpdateStep]) -> None:
+        """Take snapshots of all that the replay may change, except by the `rehearsed` steps."""
+        recording, values = self.recording, self.values
+        self.rehearsed = rehearsed
         self.before = before = Snapshots()
         known = recording.known
         objects = [t for owner in known.owners for t in tensors_of(owner)]
@@ -111,8 +118,16 @@ class Comparison:
         tensors.update({id(v): v for v in values if is_tensor(v)})
         for owner in known.owners:
             before.take_object(owner)
+        for step in rehearsed:
+            large, counters = step.written()
+            for t in large:
+                before.expect(t)
+            for t in counters:
+                before.keep(t)
+        apart = {id(step.args[0]) for step in rehearsed}
         for owner in known.stepped:
-            before.keep_object(owner)
+            if id(owner) not in apart:
+                before.keep_object(owner)
         for t in known.written:
             before.keep(t)
         for t, array in recording.gradients_before:
@@ -129,17 +144,29 @@ class Comparison:
     def replay(self) -> None:
         """Run the steps, keep fingerprints of their results, and undo everything."""
         with self.recording.has_the_memory():
-            self.replay_and_undo()
+            try:
+                self.replay_and_undo()
+            except CannotRehearse:
+                self.before.undo(for_good=True, by_prints=True)
+                self.look([])
+                self.replay_and_undo()
 
     def replay_and_undo(self) -> None:
         recording = self.recording
         failed = ""
         try:
+            for step in self.rehearsed:
+                step.rehearsal = self.before
             recording.replay_timed(self.values, self.before)
+        except CannotRehearse:
+            raise
         except (OtherAnswer, NothingDone):
             self.other_answer = True
         except Exception as error:
             failed = f"{type(error).__name__}: {error}"
+        finally:
+            for step in recording.rehearsable:
+                step.rehearsal = None
         self.failed = failed
         is_done = not failed and not self.other_answer
         self.results = [expected_of(r) for r in recording.results] if is_done else []

@@ -47,11 +47,12 @@ from ..capture.arguments import (
     signature,
 )
 from ..capture.branches import IN_A_ROW, MOST_MISSES, OtherAnswer
-from ..capture.capture import FIRST_OP, Seen, differs_when_replayed, why_not, why_not_between
+from ..capture.capture import FIRST_OP, SMALL, Seen, differs_when_replayed, why_not, why_not_between
 from ..capture.hooks import HOOKS
 from ..capture.instrumented import instrumented
 from ..capture.reachable import Reachable
-from ..plan.memory_plan import sparing_memory
+from ..plan.early_release import threshold
+from ..plan.memory_plan import forget_memory, sparing_memory
 from ..program.recording import MOVED, TO_TIME, NothingDone, Recording
 from ..program.steps import (
     FillStep,
@@ -81,6 +82,7 @@ MOST_REFUSALS = 3  # of values in replays that the function itself takes
 FIRST_CALLS = 3  # of a recording, which are no replays
 CHEAP_FROM = 64  # calls: later comparisons may take a hundredth of the time
 RARELY = 100  # times as long as a comparison, that replays take in between
+COMPARED_UNTRIED = 2  # calls, where the recorded one was too large to be undone and tried
 MOST_BETWEEN = 4096  # calls that are not compared with an ordinary one
 LARGE_HERE = 1 << 17  # bytes that an op makes, on the average
 LARGE = 1 << 18  # bytes of an array that is better gone through once than twice
@@ -249,6 +251,7 @@ class Compiled:
                     return self.function(*args, **kwargs)
                 self.given = args, kwargs
                 start = time.perf_counter()
+                found.follows_call = True
                 try:
                     with sparing_memory():
                         answer = self.confirm(found, values, spec)
@@ -261,7 +264,15 @@ class Compiled:
             found.next_stop = found.next_check if found.replays >= TO_TIME else TO_TIME
             try:
                 self.last = found if spec is None else None
-                return found.replay(values)
+                if not found.follows_call:
+                    return found.replay(values)
+                rollback: Any = found.rollback
+                rollback.drop_gradients()
+                forget_memory()
+                answer = found.replay(values)
+                found.follows_call = False
+                forget_memory()  # gradients that the replay has dropped
+                return answer
             except NothingDone as error:
                 stopped = error.__cause__
             return self.made_anew(found, stopped, args, kwargs)
@@ -296,6 +307,7 @@ class Compiled:
     def called_and_timed(self, recording: Recording, args: Any, kwargs: Any) -> Any:
         """Make a call as it is to know what replays save; it counts as one of them."""
         recording.replays += 1
+        recording.follows_call = True
         recording.let_go()  # what the steps fill would be beside what the call allocates
         start = time.perf_counter()
         try:
@@ -517,6 +529,10 @@ class Compiled:
         if better:
             recording.fail(better)
             return seen.given_back(values)
+        if seen.outside is not None and not seen.recorder.before.can_undo:
+            # The results have histories in the memory of the steps: the next call is recorded.
+            recording.is_undone, recording.calls = True, 1
+            return seen.given_back(values)
         try:
             recording.take(seen, self.checks(recording))
         except Exception as error:  # the call has been made, and its results are of use
@@ -525,6 +541,9 @@ class Compiled:
                 recording, f"its steps cannot be joined, {type(error).__name__}: {first}", None
             )
             return seen.given_back(values)
+        if not seen.recorder.before.can_undo:
+            recording.untried = COMPARED_UNTRIED
+            return recording.answer(None)
         stands = seen.has_to_stand(recording.memory)
         again = not self.checks(recording) and not stands
         wrong = differs_when_replayed(recording, seen, values, again, stands)
@@ -644,7 +663,8 @@ class Compiled:
             self.note_verified(recording, seconds)
             return
         before = [float.__pos__(number) for number in recording.numbers.values()]
-        recording.confirmed = all(
+        recording.untried = max(0, recording.untried - 1)
+        recording.confirmed = not recording.untried and all(
             [values[i] != n for i, n in zip(recording.numbers, before, strict=True)]
         )
         recording.was_confirmed = recording.confirmed and not self.check
@@ -708,15 +728,17 @@ class Compiled:
         """Run the call under a recorder; the recording says if it cannot be repeated."""
         places = [i for i, part in enumerate(recording.key[2:]) if part is ANY_FLOAT]
         # Of a call that is only compared with a recording, what comes of it is enough.
-        keeps_steps = not recording.run_steps or self.checks(recording)
+        keeps_all = self.checks(recording)
+        keeps_steps = not recording.run_steps or keeps_all
         seen = Seen(
             *(self.function, values, spec, list(recording.key[2:]), recording.patterns, places),
             keeps_steps,
-            self.checks(recording),
+            keeps_all,
             [] if keeps_steps else recording.let_go(),
             self.given,
             self.is_piece,
             recording.learned,
+            math.inf if keeps_all or recording.is_undone or self.looks_behind else threshold(SMALL),
         )
         if seen.shared and len(self.as_they_are) < MOST_RECORDINGS:
             # The next call with these arguments is a first one, in which nothing stands for them.

@@ -151,6 +151,12 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
             grad.clamp_(min=-clip_value, max=clip_value)
 
 
+# For a call that is recorded: what they are given is only read, except for its gradients.
+get_total_norm.__wrapped__.only_reads = True  # type: ignore[attr-defined]
+for each in (clip_grads_with_norm_, clip_grad_norm_, clip_grad_value_):
+    each.__wrapped__.only_gradients = True  # type: ignore[attr-defined]
+
+
 def grads_of(parameters: Iterable[Any] | Any) -> list[Any]:
     given = [parameters] if isinstance(parameters, tg.Tensor) else parameters
     return [grad for p in given if (grad := p.grad) is not None]
