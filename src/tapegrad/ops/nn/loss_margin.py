@@ -66,11 +66,9 @@ def trailing(F: Any, x: Any) -> Any:
 
 def place(xp: Any, x: Any, at: Any) -> Any:
     """The index of one class for each row: what take_along_axis makes, with less around it."""
-    if x.ndim == 1:
-        return (at,)
-    if x.ndim == 2:
-        return xp.arange(len(x))[:, None], at
-    return (*xp.indices((*x.shape[:-1], 1), sparse=True)[:-1], at)
+    lead = x.shape[:-1]
+    ones = [(1,) * (len(lead) - i) for i in range(len(lead))]
+    return (*[xp.arange(n).reshape(n, *ones[i]) for i, n in enumerate(lead)], at)
 
 
 @op
