@@ -61,8 +61,8 @@ def note_calls() -> None:
 
     def noted_map(kernels: Any, *rest: Any) -> Any:
         """`map_elements`, which is given kernels to run them from C."""
-        REACHED[Noted.layout].update([noted.name for noted in kernels])
-        return map_elements(tuple([noted.kernel for noted in kernels]), *rest)
+        REACHED[Noted.layout].update([noted.name for noted in kernels if noted])
+        return map_elements(tuple([noted and noted.kernel for noted in kernels]), *rest)
 
     module.map_elements = noted_map
 

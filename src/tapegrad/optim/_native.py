@@ -234,7 +234,7 @@ class Again:
         self.count()
 
     def numbers_now(self) -> tuple[Any, ...]:
-        """What the kernel is given besides the arrays."""
+        """The numbers and options that the kernel is given beside the arrays."""
         done = self.done
         return done.group["lr"], *done.rule.values(done.owns[0]), *self.options
 
