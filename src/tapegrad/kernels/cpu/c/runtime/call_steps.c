@@ -163,7 +163,7 @@ static int are_untouched(void) {
    ends: 2, or 3 if it is kept. */
 static void (*watcher)(int);
 
-static void tell(int what) {
+static void tell_watcher(int what) {
     if (watcher)
         watcher(what);
 }
@@ -271,7 +271,7 @@ static void note_step(PyObject *function, int is_spread, PyObject *const *args, 
 PyObject *tg_noted(PyObject *function, int is_spread, PyObject *const *args, size_t flags) {
     if (!is_recording())
         return PyObject_Vectorcall(function, args, flags, NULL);
-    tell(0);
+    tell_watcher(0);
     if (!are_untouched())
         now.failed = 1;
     now.inside = 1;
@@ -282,7 +282,7 @@ PyObject *tg_noted(PyObject *function, int is_spread, PyObject *const *args, siz
     note_step(function, is_spread, args, PyVectorcall_NARGS(flags), result);
     Py_XSETREF(now.marks, marks());
     PyErr_Restore(type, error, trace);
-    tell(1);
+    tell_watcher(1);
     return result;
 }
 
@@ -299,7 +299,7 @@ int tg_begin_recording(const tg_signature *s, PyObject *writer) {
         now.writes += writes_into(s->input[i]);
     now.marks = marks();
     PyErr_Clear();
-    tell(1);
+    tell_watcher(1);
     return 1;
 }
 
@@ -433,13 +433,13 @@ static place *find_place(tg_known_calls *known, const tg_signature *s, int makes
    Whether the Python part may run again: it neither warned nor changed anything. */
 int tg_end_recording(tg_known_calls *known, PyObject *result) {
     PyObject *type, *error, *trace;
-    tell(0);
+    tell_watcher(0);
     PyErr_Fetch(&type, &error, &trace);
     const int is_silent = events() == now.events;
     PyErr_Restore(type, error, trace);
     place *p = find_place(known, now.signature, 0);
     route *r = result && p ? recorded_route(result) : NULL;
-    tell(r ? 3 : 2);
+    tell_watcher(r ? 3 : 2);
     if (p && p->state == SEEN) {
         p->state = r ? KNOWN : NEVER;
         p->route = r;
