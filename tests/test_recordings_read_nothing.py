@@ -177,17 +177,14 @@ def test_subscripts_read_no_value(name, guard):
 
 def test_reads_are_seen():
     """In a process of its own: what other tests leave behind may end all recording."""
-    code = "import test_recordings_read_nothing as t; t.check_that_reads_are_seen()"
+    code = "import test_recordings_read_nothing as t; t.see_reads()"
     folder = pathlib.Path(__file__).parent
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
 
 
-def check_that_reads_are_seen():
+def see_reads():
     with tempfile.TemporaryDirectory() as folder:
-        see_reads(Guard(pathlib.Path(folder)))
-
-
-def see_reads(guard):
+        guard = Guard(pathlib.Path(folder))
     function = with_memory(lambda x: apply(REGISTRY["neg"], (x,)))
     recordings, kept, wrong = [guard.count(name) for name in ("recordings", "kept", "wrong")]
     x = table.tapegrad.randn(3, 4)

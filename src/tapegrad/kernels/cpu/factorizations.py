@@ -42,16 +42,23 @@ def as_given(parts: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
     return tuple([x.astype(SINGLE[x.dtype.char]) for x in parts])
 
 
-def cholesky(checked: Function) -> Function:
-    def run(a: Any) -> Any:
-        kind = kind_of(a)
-        if kind:
-            out = C.cholesky_lo(a, signature=f"{kind}->{kind}")
-            if all_finite(out):
-                return as_given((out,), a)[0]
-        return checked(a)
+def of_one(name: str) -> Callable[[Function], Function]:
+    """For functions of one array with one result of its dtype: `name` is the C function's."""
 
-    return run
+    def make(checked: Function) -> Function:
+        loop = getattr(C, name)
+
+        def run(a: Any) -> Any:
+            kind = kind_of(a)
+            if kind:
+                out = loop(a, signature=f"{kind}->{kind}")
+                if all_finite(out):
+                    return as_given((out,), a)[0]
+            return checked(a)
+
+        return run
+
+    return make
 
 
 def solve(checked: Function) -> Function:
@@ -62,18 +69,6 @@ def solve(checked: Function) -> Function:
             if all_finite(out):
                 return as_given((out,), a)[0]
         return checked(a, b)
-
-    return run
-
-
-def inverse(checked: Function) -> Function:
-    def run(a: Any) -> Any:
-        kind = kind_of(a)
-        if kind:
-            out = C.inv(a, signature=f"{kind}->{kind}")
-            if all_finite(out):
-                return as_given((out,), a)[0]
-        return checked(a)
 
     return run
 
@@ -162,9 +157,9 @@ if C is not None and KERNELS is not None:
     STRAIGHT = {
         name: make(getattr(np.linalg, name))
         for name, make in (
-            ("cholesky", cholesky),
+            ("cholesky", of_one("cholesky_lo")),
             ("solve", solve),
-            ("inv", inverse),
+            ("inv", of_one("inv")),
             ("det", determinant),
             ("slogdet", sign_and_logarithm),
             ("eigh", symmetric),
